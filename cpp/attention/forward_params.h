@@ -1,0 +1,55 @@
+// The contract between host and device: the one argument of every forward kernel.
+//
+// Launch: grid = (num_tiles, 1, 1), block = (VariantInfo::threads, 1, 1), dynamic shared memory =
+// VariantInfo::dynamic_shared_bytes. A 1-D grid carries batch and heads beyond 65,535.
+// Plain C++: included by the host library and by tests without CUDA.
+#pragma once
+
+#include <cstdint>
+
+namespace fa3 {
+
+inline constexpr int32_t kForwardAbiVersion = 1;
+
+// Element strides of one tensor; the last dimension is contiguous. Varlen tensors have batch == 0.
+struct Strides {
+  int64_t batch;
+  int64_t row;
+  int64_t head;
+};
+
+struct ForwardParams {
+  const void* q;  // (batch, seqlen_q, heads_q, head_dim), or (total_q, heads_q, head_dim) when cu_seqlens_q is set
+  const void* k;  // (batch, seqlen_k, heads_k, head_dim), or (total_k, heads_k, head_dim) when cu_seqlens_k is set
+  const void* v;  // as k
+  void* out;      // as q; 16-byte aligned rows
+  float* lse;     // (batch, heads_q, seqlen_q), or (heads_q, total_q); natural logarithm; -inf for a row without keys
+  Strides q_stride, k_stride, v_stride, out_stride;
+  int64_t lse_batch_stride, lse_head_stride;  // elements; varlen: batch stride 0
+
+  // Device pointers, each nullable. cu_seqlens have batch + 1 entries, seqused batch entries. The kernel clamps whatever
+  // they say to [0, total] and to the sequence's own length, so that lying indices never leave the tensors.
+  const int32_t* cu_seqlens_q;
+  const int32_t* cu_seqlens_k;
+  const int32_t* seqused_q;
+  const int32_t* seqused_k;
+
+  int32_t batch, heads_q, heads_k;  // heads_q % heads_k == 0
+  int32_t seqlen_q, seqlen_k;       // dense: the lengths; varlen: max_seqlen (a hint: longer sequences are still right)
+  int32_t total_q, total_k;         // varlen: rows of q and k; dense: seqlen_q, seqlen_k
+  int32_t head_dim;                 // actual, a multiple of 8, at most the variant's
+
+  float softmax_scale;        // applied to q.k; finite
+  float softcap;              // 0: off; else s = softcap * tanh(s / softcap)
+  int32_t window_left;        // keys further left than this are masked; negative: no limit
+  int32_t window_right;       // likewise to the right; causal is 0. Bottom-right aligned.
+
+  // Tile order, see tile_scheduler.h. num_tiles = num_m_blocks * heads_q * batch < 2^31.
+  int32_t num_m_blocks;       // ceil(seqlen_q / VariantInfo::block_m), at least 1
+  int32_t heads_per_section;  // (batch, head) pairs whose K/V stay in L2 together, at least 1
+
+  // Set when base pointers are multiples of 16 bytes and batch, row and head strides of 8 elements: 16-byte copies are legal.
+  int32_t q_aligned, kv_aligned;
+};
+
+}  // namespace fa3

@@ -1,0 +1,20 @@
+// What a compiled variant says of itself. Each cubin holds one `<variant>_info` object beside its kernel; the
+// build's audit reads it from the ELF, so that block sizes and shared memory are stated in the kernel's traits alone.
+#pragma once
+
+#include <cstdint>
+
+namespace fa3 {
+
+struct VariantInfo {
+  int32_t abi_version;           // equals kForwardAbiVersion of forward_params.h
+  int32_t head_dim;              // compiled head_dim; smaller ones are zero-padded in shared memory
+  int32_t block_m;               // query rows of a tile
+  int32_t block_n;               // key rows of a step
+  int32_t threads;               // threads of a CTA
+  int32_t dynamic_shared_bytes;  // to be asked for at launch
+  int32_t stages;
+  int32_t is_bf16;
+};
+
+}  // namespace fa3
