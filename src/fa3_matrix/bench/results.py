@@ -1,0 +1,96 @@
+"""What the bench stage writes and the report reads: ``build/results/<kind>-<cell>.json``.
+
+Every file holds one JSON object with these keys::
+
+    schema    1
+    kind      "correctness" | "performance" | "peers"
+    cell      cell or twin name, e.g. "sm90-cu133"; for "peers" the list of cells compared
+    state     "passed" | "failed" | "measured" (a time has no verdict here) | "not run"
+    reason    one sentence; empty when passed or measured
+    seconds   wall time of the run
+    machine   {"gpu", "compute_capability": [9, 0], "driver", "uuid", "sms", "torch", "python"}, or
+              {"gpu": null, ...} when there was none
+    started   UTC time, ISO 8601
+
+``correctness-<cell>.json`` adds::
+
+    suite     "random" | "reduced" | "fixed" | "problem" | a suite's name, or several joined by "+"
+    seed      of the random problems
+    counts    {"requested", "run", "passed", "failed", "not_run"}
+    worst     {"ratio", "lse_ratio", "problem", "lse_problem"}: largest error over what is allowed, below 1 is a pass
+    variants  {variant name: problems that used it}; every variant of the build is listed, so 0 is visible
+    failures  [{"problem", "reason", "ratio", "rms_ratio", "lse_ratio", "command"}], command reproduces it on one line
+
+``performance-<cell>.json`` adds::
+
+    suites    names of the suites that were timed
+    results   [{"problem", "name", "suite", "variant", "median_us", "spread", "tflops", "gb_per_s", "launch_us", "mode",
+                "rounds", "occupancy": {"theoretical", "launch", "ctas", "waves"}, "sm_mhz"}]
+
+    median_us is CUDA-event time a call; spread the interquartile range over the median; launch_us the host's time in
+    the call; occupancy as a fraction of the SM's warps (see fa3_matrix.bench.occupancy).
+
+``peers.json`` adds::
+
+    suite, arms (names, the peer last), peer, rounds, seed
+    results   [{"problem", "name", "arms": {arm: {"median_us", "spread", "tflops"}},
+                "ratio": {build arm: peer time / build time}}]
+    summary   {build arm: {"geomean", "worst", "worst_name"}} of these ratios
+"""
+
+import platform
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+SCHEMA = 1
+Document = dict[str, Any]
+
+
+class Stopwatch:
+    """Wall time since creation, and when that was."""
+
+    def __init__(self) -> None:
+        self.started = datetime.now(UTC).isoformat(timespec="seconds")
+        self._begin = time.monotonic()
+
+    def seconds(self) -> float:
+        return round(time.monotonic() - self._begin, 3)
+
+
+def document(
+    kind: str,
+    cell: str | list[str],
+    *,
+    state: str,
+    reason: str,
+    watch: Stopwatch,
+    machine: Document,
+    **more: Any,
+) -> Document:
+    """The keys every results file has, then `more`."""
+    return {
+        "schema": SCHEMA,
+        "kind": kind,
+        "cell": cell,
+        "state": state,
+        "reason": reason,
+        "seconds": watch.seconds(),
+        "machine": machine,
+        "started": watch.started,
+        **more,
+    }
+
+
+def no_gpu() -> Document:
+    """The ``machine`` block of a run that found no GPU."""
+    return {"gpu": None, "python": platform.python_version()}
+
+
+def write(path: Path, content: Document) -> None:
+    """Write `content` atomically, making the folder."""
+    from fa3_matrix._json import write_atomic
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, content)
