@@ -1,0 +1,66 @@
+"""The JSON files that stages hand to each other: schema-stamped, written atomically."""
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fa3_matrix.errors import Fa3Error
+
+SCHEMA = 1
+
+
+def write_text_atomic(path: Path, text: str) -> None:
+    """Write ``text`` (UTF-8) so that a reader sees the old file or the new one, never a part.
+
+    Parent folders are made. The mode is that of an ordinary new file (umask applies).
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        # mkstemp makes the file private; shared caches and wheels need the usual mode.
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o666 & ~umask)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def dumps(data: Mapping[str, Any]) -> str:
+    """Return ``data`` as stable, readable JSON with ``"schema"`` first and a final newline."""
+    return json.dumps({"schema": SCHEMA, **data}, indent=2, allow_nan=False) + "\n"
+
+
+def write_atomic(path: Path, data: Mapping[str, Any]) -> None:
+    """Write ``data`` as JSON, stamped with ``"schema": 1``, atomically.
+
+    ``allow_nan`` is off: NaN is not JSON, and a measurement that is NaN must be stated as missing.
+    """
+    write_text_atomic(path, dumps(data))
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Read a JSON object written by :func:`write_atomic`.
+
+    Raises:
+        Fa3Error: the file is missing, is not a JSON object, or has another schema version.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise Fa3Error(f"{path}: no such file; run the stage that writes it") from error
+    except (ValueError, OSError) as error:
+        raise Fa3Error(f"{path}: not readable as JSON ({error})") from error
+    schema = data.get("schema") if isinstance(data, dict) else None
+    if schema != SCHEMA:
+        raise Fa3Error(
+            f"{path}: schema is {schema!r}, this version reads {SCHEMA}; write the file again"
+        )
+    return dict(data)

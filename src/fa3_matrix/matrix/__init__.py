@@ -1,0 +1,34 @@
+"""The matrix: what is built, for which GPU, with which toolkit. Read from ``ci/matrix.toml``, and nothing else states it."""
+
+from fa3_matrix.matrix.model import (
+    Arch,
+    Cell,
+    Gpu,
+    Matrix,
+    Serves,
+    SpillWaiver,
+    Toolkit,
+    Twin,
+    Variant,
+)
+from fa3_matrix.matrix.reader import load, parse
+from fa3_matrix.matrix.suites import ProblemRow, Suite
+from fa3_matrix.matrix.target import ComputeCapability, Target
+
+__all__ = [
+    "Arch",
+    "Cell",
+    "ComputeCapability",
+    "Gpu",
+    "Matrix",
+    "ProblemRow",
+    "Serves",
+    "SpillWaiver",
+    "Suite",
+    "Target",
+    "Toolkit",
+    "Twin",
+    "Variant",
+    "load",
+    "parse",
+]

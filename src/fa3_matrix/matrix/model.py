@@ -1,0 +1,266 @@
+"""The matrix as data. Each class mirrors a table of ``ci/matrix.toml``; its docstring is that table's schema."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Literal, Protocol, TypeVar
+
+from fa3_matrix.errors import MatrixError
+from fa3_matrix.matrix.suites import Suite
+from fa3_matrix.matrix.target import ComputeCapability, Target
+
+Status = Literal["native", "ptx"]
+Dtype = Literal["bf16", "fp16"]
+Mask = Literal["full", "causal", "local"]
+
+DTYPES: tuple[Dtype, ...] = ("bf16", "fp16")
+MASKS: tuple[Mask, ...] = ("full", "causal", "local")
+MAX_LOG2_SEQLEN = 16
+
+
+@dataclass(frozen=True)
+class Toolkit:
+    """``[toolkits."X.Y"]``: one CUDA toolkit.
+
+    ``codes``: every ``code=`` its nvcc accepts; ``ptx_isa``: the PTX ISA it emits; ``driver``: oldest driver branch
+    that loads its SASS; ``ptx_driver``: oldest one that compiles its PTX, ``None`` where no cell ships PTX.
+    """
+
+    version: str
+    codes: frozenset[str]
+    ptx_isa: str
+    driver: int
+    ptx_driver: int | None
+
+    @property
+    def name(self) -> str:
+        return self.version
+
+    @property
+    def label(self) -> str:
+        """The short name in cells and wheels: ``cu124``."""
+        return "cu" + self.version.replace(".", "")
+
+    @property
+    def env(self) -> str:
+        """The environment variable that may name this toolkit's root: ``FA3_CUDA_12_4_ROOT``."""
+        return f"FA3_CUDA_{self.version.replace('.', '_')}_ROOT"
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """``[gpus.h100]``: a GPU that sessions are named after, and every product that serves as one."""
+
+    name: str
+    capabilities: tuple[ComputeCapability, ...]
+    products: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Arch:
+    """``[archs.sm90]``: one kernel family; ``kernel`` is the folder of ``cpp/`` it compiles."""
+
+    name: str
+    gpu: Gpu
+    kernel: str
+    description: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """``[cells.sm90-cu133]``: arch x toolkit.
+
+    ``status``: ``native`` (SASS for the arch's own GPU) or ``ptx``; ``reason``: why it is not native, else empty;
+    ``assemble``: the target for which the audit assembles a PTX cell, else ``None``.
+    """
+
+    name: str
+    arch: Arch
+    toolkit: Toolkit
+    target: Target
+    status: Status
+    reason: str
+    assemble: Target | None
+
+    @property
+    def gencode(self) -> str:
+        """The one ``-gencode`` of this cell: ``arch=compute_90a,code=sm_90a``."""
+        return f"arch={self.target.virtual},code={self.target}"
+
+    @property
+    def twin_of(self) -> None:
+        """A cell is nobody's twin; a :class:`Twin` names its cell here."""
+        return None
+
+
+@dataclass(frozen=True)
+class Twin:
+    """``[twins.sm80-cu124-on-sm90]``: the cell ``of``, its PTX compiled to SASS for the GPU of ``target``."""
+
+    name: str
+    of: Cell
+    target: Target
+
+    @property
+    def arch(self) -> Arch:
+        return self.of.arch
+
+    @property
+    def toolkit(self) -> Toolkit:
+        return self.of.toolkit
+
+    @property
+    def status(self) -> Literal["twin"]:
+        return "twin"
+
+    @property
+    def reason(self) -> str:
+        return f"{self.of.name}'s code path, testable on {self.target}; never shipped"
+
+    @property
+    def assemble(self) -> None:
+        return None
+
+    @property
+    def gencode(self) -> str:
+        """The cell's virtual architecture, so that the same code path is compiled: ``arch=compute_80,code=sm_90``."""
+        return f"arch={self.of.target.virtual},code={self.target}"
+
+    @property
+    def twin_of(self) -> str:
+        return self.of.name
+
+
+@dataclass(frozen=True)
+class Serves:
+    """The problem classes of a variant: inclusive ranges of ceil(log2(seqlen)), and masks."""
+
+    log2_seqlen_q: tuple[int, int]
+    log2_seqlen_k: tuple[int, int]
+    masks: tuple[Mask, ...]
+
+    def as_json(self) -> dict[str, list[int] | list[str]]:
+        """The form that a build's manifest carries."""
+        return {
+            "log2_seqlen_q": list(self.log2_seqlen_q),
+            "log2_seqlen_k": list(self.log2_seqlen_k),
+            "masks": list(self.masks),
+        }
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One kernel to compile, of a ``[[variants]]`` row.
+
+    ``block_m`` x ``block_n``: rows of Q and of K/V in a tile; ``warps``: of a CTA; ``stages``: K/V tiles in flight;
+    ``min_blocks``: CTAs per SM that the compiler leaves registers for; ``reason``: why the row exists.
+    """
+
+    arch: str
+    dtype: Dtype
+    head_dim: int
+    block_m: int
+    block_n: int
+    warps: int
+    stages: int
+    q_in_registers: bool
+    min_blocks: int
+    serves: Serves
+    reason: str
+
+    @property
+    def name(self) -> str:
+        """The ``extern "C"`` name: ``fa3_fwd_sm90_bf16_d128_m128n64``."""
+        return f"fa3_fwd_{self.arch}_{self.dtype}_d{self.head_dim}_m{self.block_m}n{self.block_n}"
+
+
+@dataclass(frozen=True)
+class SpillWaiver:
+    """``[[spill_waivers]]``: register spills that the audit lets pass.
+
+    ``cells`` and ``variants`` are shell patterns; ``max_bytes`` bounds spill stores plus loads, in bytes a thread.
+    """
+
+    cells: tuple[str, ...]
+    variants: tuple[str, ...]
+    max_bytes: int
+    reason: str
+
+    def covers(self, cell: str, variant: str) -> bool:
+        return any(fnmatchcase(cell, p) for p in self.cells) and any(
+            fnmatchcase(variant, p) for p in self.variants
+        )
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """The whole of ``ci/matrix.toml``, checked."""
+
+    path: Path
+    toolkits: tuple[Toolkit, ...]
+    gpus: tuple[Gpu, ...]
+    archs: tuple[Arch, ...]
+    cells: tuple[Cell, ...]
+    twins: tuple[Twin, ...]
+    suites: tuple[Suite, ...]
+    all_variants: tuple[Variant, ...]
+    spill_waivers: tuple[SpillWaiver, ...]
+
+    @property
+    def root(self) -> Path:
+        """The source tree: the folder that holds ``ci/``."""
+        return self.path.parent.parent
+
+    def cell(self, name: str) -> Cell | Twin:
+        """The cell or twin of that name; ``MatrixError`` listing the known ones otherwise."""
+        return _find("cell", name, [*self.cells, *self.twins])
+
+    def toolkit(self, version: str) -> Toolkit:
+        """The toolkit of that version or label (``12.4`` or ``cu124``)."""
+        by_label = next((t.version for t in self.toolkits if t.label == version), version)
+        return _find("toolkit", by_label, self.toolkits)
+
+    def arch(self, name: str) -> Arch:
+        """The arch of that name."""
+        return _find("arch", name, self.archs)
+
+    def gpu(self, name: str) -> Gpu:
+        """The GPU of that name."""
+        return _find("gpu", name, self.gpus)
+
+    def suite(self, name: str) -> Suite:
+        """The suite of that name."""
+        return _find("suite", name, self.suites)
+
+    def variants(self, arch: str) -> tuple[Variant, ...]:
+        """The variants of an arch, in the file's order."""
+        name = self.arch(arch).name
+        return tuple(v for v in self.all_variants if v.arch == name)
+
+    def waived_spill_bytes(self, cell: str, variant: str) -> int:
+        """How many spilled bytes the audit may accept there; 0 without a waiver."""
+        return max(
+            (w.max_bytes for w in self.spill_waivers if w.covers(cell, variant)),
+            default=0,
+        )
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+_T = TypeVar("_T", bound=_Named)  # 3.11 has no def f[T]
+
+
+def _find(kind: str, name: str, items: Sequence[_T]) -> _T:
+    for item in items:
+        if item.name == name:
+            return item
+    raise MatrixError(unknown(kind, name, [item.name for item in items]))
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    """The sentence for a name that the matrix does not hold."""
+    return f"no {kind} is named {name!r}; the matrix has {', '.join(known)}"

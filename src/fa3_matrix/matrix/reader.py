@@ -1,0 +1,302 @@
+"""Reads and checks ``ci/matrix.toml``."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+from fa3_matrix.errors import MatrixError
+from fa3_matrix.matrix import selection
+from fa3_matrix.matrix._toml import Document, Table
+from fa3_matrix.matrix.model import (
+    DTYPES,
+    MASKS,
+    MAX_LOG2_SEQLEN,
+    Arch,
+    Cell,
+    Dtype,
+    Gpu,
+    Mask,
+    Matrix,
+    Serves,
+    SpillWaiver,
+    Status,
+    Toolkit,
+    Twin,
+    Variant,
+    unknown,
+)
+from fa3_matrix.matrix.suites import read_suite
+from fa3_matrix.matrix.target import ComputeCapability, Target
+
+_RELATIVE = Path("ci", "matrix.toml")
+
+
+def load(path: Path | None = None) -> Matrix:
+    """Read the matrix.
+
+    Without ``path``, ``ci/matrix.toml`` is looked for in the working folder and those above it, then above this file.
+
+    Raises:
+        MatrixError: the file is missing, malformed or contradicts itself; the message names the line.
+    """
+    path = _find() if path is None else path
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise MatrixError(f"{path}: cannot be read ({error.strerror})") from error
+    return parse(text, path)
+
+
+def _find() -> Path:
+    starts = (Path.cwd(), Path(__file__).resolve().parent)
+    for folder in (f for start in starts for f in (start, *start.parents)):
+        if (folder / _RELATIVE).is_file():
+            return folder / _RELATIVE
+    raise MatrixError(
+        f"no {_RELATIVE.as_posix()} in {starts[0]} or a folder above it; run this from a source tree of fa3-matrix"
+    )
+
+
+def parse(text: str, path: Path = _RELATIVE) -> Matrix:
+    """Read the matrix from ``text``; ``path`` is named in errors."""
+    root = Document(text, path).root()
+    root.integer("schema", 1, 1)
+    toolkits = {name: _toolkit(name, table) for name, table in root.named("toolkits")}
+    gpus = {name: _gpu(name, table) for name, table in root.named("gpus")}
+    archs = {name: _arch(name, table, gpus) for name, table in root.named("archs")}
+    cells = {name: _cell(name, table, archs, toolkits) for name, table in root.named("cells")}
+    twin_tables = root.named("twins") if "twins" in root else []
+    twins = {name: _twin(name, table, cells) for name, table in twin_tables}
+    variants = _variants(root, archs)
+    suites = tuple(read_suite(name, table) for name, table in root.named("suites"))
+    waivers = tuple(_waiver(t, [*cells, *twins], variants) for t in root.tables("spill_waivers"))
+    root.done()
+    for arch in archs:
+        for toolkit in toolkits.values():
+            if f"{arch}-{toolkit.label}" not in cells:
+                root.fail(
+                    f"no cell for {arch} x CUDA {toolkit.version}; state [cells.{arch}-{toolkit.label}], with a "
+                    "status and reason if it is not native",
+                    "cells",
+                )
+    return Matrix(
+        path=path,
+        toolkits=tuple(toolkits.values()),
+        gpus=tuple(gpus.values()),
+        archs=tuple(archs.values()),
+        cells=tuple(cells.values()),
+        twins=tuple(twins.values()),
+        suites=suites,
+        all_variants=variants,
+        spill_waivers=waivers,
+    )
+
+
+def _toolkit(version: str, table: Table) -> Toolkit:
+    if not re.fullmatch(r"\d+\.\d+", version):
+        table.fail(f"{version!r} is not a toolkit version; write it like '13.3'")
+    codes: list[str] = table.list_of("codes", str, "a string")
+    for code in codes:
+        if _target(table, "codes", code).form != "sass":
+            table.fail(f"codes holds {code!r}: each must be an sm_ name", "codes")
+    toolkit = Toolkit(
+        version=version,
+        codes=frozenset(codes),
+        ptx_isa=table.string("ptx_isa"),
+        driver=table.integer("driver", 1),
+        ptx_driver=table.integer("ptx_driver", 1) if "ptx_driver" in table else None,
+    )
+    table.done()
+    return toolkit
+
+
+def _gpu(name: str, table: Table) -> Gpu:
+    capabilities = []
+    for text in table.list_of("capabilities", str, "a string such as '9.0'"):
+        try:
+            capabilities.append(ComputeCapability.parse(text))
+        except ValueError as error:
+            table.fail(str(error), "capabilities")
+    products: list[str] = table.list_of("products", str, "a string")
+    table.done()
+    return Gpu(name, tuple(capabilities), tuple(products))
+
+
+def _arch(name: str, table: Table, gpus: dict[str, Gpu]) -> Arch:
+    arch = Arch(
+        name=name,
+        gpu=_lookup(table, "gpu", gpus),
+        kernel=table.string("kernel"),
+        description=table.string("description"),
+    )
+    table.done()
+    return arch
+
+
+def _lookup(table: Table, key: str, known: dict[str, Any]) -> Any:
+    name = table.string(key)
+    if name not in known:
+        table.fail(unknown(key, name, known), key)
+    return known[name]
+
+
+def _target(table: Table, key: str, text: str) -> Target:
+    try:
+        return Target.parse(text)
+    except ValueError as error:
+        table.fail(f"{key}: {error}", key)
+
+
+def _cell(name: str, table: Table, archs: dict[str, Arch], toolkits: dict[str, Toolkit]) -> Cell:
+    arch: Arch = _lookup(table, "arch", archs)
+    toolkit: Toolkit = _lookup(table, "toolkit", toolkits)
+    if name != f"{arch.name}-{toolkit.label}":
+        table.fail(
+            f"a cell is named after its arch and toolkit: this is [cells.{arch.name}-{toolkit.label}]"
+        )
+    target = _target(table, "target", table.string("target"))
+    _check_compiles(table, target, toolkit)
+    status = cast(Status, table.choice("status", ("native", "ptx")))
+    if (status == "ptx") != (target.form == "ptx"):
+        table.fail(f"status {status!r} does not fit target {target}", "status")
+    idle = [str(c) for c in arch.gpu.capabilities if not target.runs_on(c)]
+    if idle:
+        table.fail(
+            f"target {target} does not run on compute capability {', '.join(idle)} of {arch.gpu.name}",
+            "target",
+        )
+    reason = table.string("reason") if status != "native" or "reason" in table else ""
+    assemble = None
+    if status == "ptx":
+        if toolkit.ptx_driver is None:
+            table.fail(f"state ptx_driver of toolkit {toolkit.version}: this cell ships its PTX")
+        assemble = _target(table, "assemble", table.string("assemble"))
+        if assemble.form != "sass" or not any(assemble.needs(t) for t in toolkits.values()):
+            table.fail(f"no toolkit here assembles for {assemble}", "assemble")
+    table.done()
+    return Cell(name, arch, toolkit, target, status, reason, assemble)
+
+
+def _check_compiles(table: Table, target: Target, toolkit: Toolkit) -> None:
+    if target.needs(toolkit):
+        return
+    table.fail(
+        f"nvcc {toolkit.version} has no {target.code}; it has {', '.join(sorted(toolkit.codes))}",
+        "target",
+    )
+
+
+def _twin(name: str, table: Table, cells: dict[str, Cell]) -> Twin:
+    cell: Cell = _lookup(table, "of", cells)
+    target = _target(table, "target", table.string("target"))
+    _check_compiles(table, target, cell.toolkit)
+    if target.form != "sass":
+        table.fail(f"a twin is SASS for another GPU, not {target}", "target")
+    if name != f"{cell.name}-on-{target.code.replace('_', '')}":
+        table.fail(f"a twin is named after its cell and target: {cell.name}-on-sm{target.number}")
+    virtual = cell.target
+    if virtual.suffix or not Target(virtual.major, virtual.minor, "", "ptx").runs_on(
+        (target.major, target.minor)
+    ):
+        table.fail(f"code compiled for {virtual.virtual} cannot be made {target}", "target")
+    table.done()
+    return Twin(name, cell, target)
+
+
+def _range(table: Table, key: str) -> tuple[int, int]:
+    if key not in table:
+        return 0, MAX_LOG2_SEQLEN
+    value = table.take(key)
+    if (
+        not isinstance(value, list)
+        or len(value) != 2
+        or not all(type(v) is int for v in value)
+        or not 0 <= value[0] <= value[1] <= MAX_LOG2_SEQLEN
+    ):
+        table.fail(f"{key} = {value!r}: must be [low, high] within 0..{MAX_LOG2_SEQLEN}", key)
+    return value[0], value[1]
+
+
+def _row(table: Table, archs: dict[str, Arch]) -> Iterator[Variant]:
+    names = table.choices("archs", list(archs))
+    dtypes = cast(list[Dtype], table.choices("dtypes", DTYPES))
+    head_dims: list[int] = table.list_of("head_dim", int, "an integer")
+    for head_dim in head_dims:
+        if not 16 <= head_dim <= 256 or head_dim % 16:
+            table.fail(f"head_dim {head_dim}: must be a multiple of 16, at most 256", "head_dim")
+    block_m, block_n = table.integer("block_m", 16, 256), table.integer("block_n", 16, 256)
+    for key, block in (("block_m", block_m), ("block_n", block_n)):
+        if block % 16:
+            table.fail(f"{key} = {block}: must be a multiple of 16, the rows of an mma tile", key)
+    warps = table.integer("warps", 1, 32)
+    if block_m % (16 * warps) and warps % 4:
+        table.fail(f"{warps} warps cannot share {block_m} rows of 16-row mma tiles", "warps")
+    stages = table.integer("stages", 1, 8)
+    q_in_registers = table.boolean("q_in_registers")
+    min_blocks = table.integer("min_blocks", 1, 32)
+    masks = cast(list[Mask], table.choices("masks", MASKS)) if "masks" in table else list(MASKS)
+    serves = Serves(_range(table, "log2_seqlen_q"), _range(table, "log2_seqlen_k"), tuple(masks))
+    reason = table.string("reason")
+    table.done()
+    for arch in names:
+        for head_dim in head_dims:
+            for dtype in dtypes:
+                yield Variant(
+                    arch=arch,
+                    dtype=dtype,
+                    head_dim=head_dim,
+                    block_m=block_m,
+                    block_n=block_n,
+                    warps=warps,
+                    stages=stages,
+                    q_in_registers=q_in_registers,
+                    min_blocks=min_blocks,
+                    serves=serves,
+                    reason=reason,
+                )
+
+
+def _variants(root: Table, archs: dict[str, Arch]) -> tuple[Variant, ...]:
+    """All variants; every problem class of every arch is served by exactly one."""
+    rows = [(table, variant) for table in root.tables("variants") for variant in _row(table, archs)]
+    names: dict[str, Table] = {}
+    for table, variant in rows:
+        if variant.name in names:
+            line = names[variant.name].line
+            table.fail(f"makes {variant.name} again; the row at line {line} has it")
+        names[variant.name] = table
+    for arch in archs:
+        by_class: dict[selection.ProblemClass, tuple[Table, Variant]] = {}
+        for table, variant in rows:
+            if variant.arch != arch:
+                continue
+            for index in selection.served(variant):
+                if index in by_class:
+                    other, first = by_class[index]
+                    table.fail(
+                        f"{variant.name} serves ({index}), which {first.name} of line {other.line} serves already"
+                    )
+                by_class[index] = table, variant
+        own = [v for _, v in rows if v.arch == arch]
+        if not own:
+            root.fail(f"no variant is stated for arch {arch}", "variants")
+        missing = [index for index in selection.classes(own) if index not in by_class]
+        if missing:
+            root.fail(
+                f"{len(missing)} problem classes of {arch} are served by no variant, such as ({missing[0]})",
+                "variants",
+            )
+    return tuple(variant for _, variant in rows)
+
+
+def _waiver(table: Table, cells: list[str], variants: tuple[Variant, ...]) -> SpillWaiver:
+    patterns: list[str] = table.list_of("cells", str, "a cell's name or pattern")
+    kernels: list[str] = table.list_of("variants", str, "a variant's name or pattern")
+    waiver = SpillWaiver(
+        tuple(patterns), tuple(kernels), table.integer("max_bytes", 1), table.string("reason")
+    )
+    table.done()
+    if not any(waiver.covers(cell, v.name) for cell in cells for v in variants):
+        table.fail("waives nothing: no cell and variant match its patterns")
+    return waiver

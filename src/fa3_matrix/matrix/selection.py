@@ -1,0 +1,110 @@
+"""Which variant serves a problem: a table indexed by problem class.
+
+A class is (head_dim, dtype, mask, log2 of seqlen_q, log2 of seqlen_k): the smallest compiled head_dim that holds the
+problem's, and ceil(log2(seqlen)) clipped to 0..16. The host library indexes the same table; the ``serves`` of a
+manifest's variants are its source there.
+"""
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from fa3_matrix.matrix.model import (
+    DTYPES,
+    MASKS,
+    MAX_LOG2_SEQLEN,
+    Dtype,
+    Mask,
+    Matrix,
+    Variant,
+)
+
+
+class ProblemClass(NamedTuple):
+    """The index of the selection table."""
+
+    head_dim: int
+    dtype: Dtype
+    mask: Mask
+    log2_seqlen_q: int
+    log2_seqlen_k: int
+
+    def __str__(self) -> str:
+        return (
+            f"head_dim {self.head_dim}, {self.dtype}, {self.mask} mask, "
+            f"log2 seqlen_q {self.log2_seqlen_q}, log2 seqlen_k {self.log2_seqlen_k}"
+        )
+
+
+def log2_bucket(seqlen: int) -> int:
+    """ceil(log2(seqlen)), clipped to 0..16: 0 and 1 give 0, 64 gives 6, 65 gives 7.
+
+    Raises:
+        ValueError: ``seqlen`` is negative.
+    """
+    if seqlen < 0:
+        raise ValueError(f"seqlen is {seqlen}; it must be at least 0")
+    return min(max(seqlen - 1, 0).bit_length(), MAX_LOG2_SEQLEN)
+
+
+def mask_of(causal: bool, window: tuple[int, int]) -> Mask:
+    """The mask class: a window limits the left side or looks ahead (``local``); else ``causal`` or ``full``.
+
+    ``causal`` closes the right side, as FlashAttention does; a right limit of 0 without a left one is causal.
+    """
+    left, right = window
+    if causal:
+        right = 0
+    if left >= 0 or right > 0:
+        return "local"
+    return "causal" if right == 0 else "full"
+
+
+def problem_class(
+    head_dims: Iterable[int],
+    *,
+    head_dim: int,
+    dtype: Dtype,
+    seqlen_q: int,
+    seqlen_k: int,
+    causal: bool = False,
+    window: tuple[int, int] = (-1, -1),
+) -> ProblemClass:
+    """The class of a problem among the compiled ``head_dims``.
+
+    Raises:
+        ValueError: ``head_dim`` is larger than every compiled one, or a length is negative.
+    """
+    compiled = sorted(head_dims)
+    fitting = next((d for d in compiled if d >= head_dim), None)
+    if fitting is None:
+        raise ValueError(f"head_dim is {head_dim}; the compiled ones are {compiled}")
+    return ProblemClass(
+        fitting, dtype, mask_of(causal, window), log2_bucket(seqlen_q), log2_bucket(seqlen_k)
+    )
+
+
+def served(variant: Variant) -> Iterable[ProblemClass]:
+    """Every class that a variant serves."""
+    serves = variant.serves
+    for mask, q, k in itertools.product(
+        serves.masks, _inclusive(serves.log2_seqlen_q), _inclusive(serves.log2_seqlen_k)
+    ):
+        yield ProblemClass(variant.head_dim, variant.dtype, mask, q, k)
+
+
+def classes(variants: Sequence[Variant]) -> Iterable[ProblemClass]:
+    """Every class that must be served: all dtypes, masks and lengths of each compiled head_dim."""
+    lengths = range(MAX_LOG2_SEQLEN + 1)
+    head_dims = sorted({v.head_dim for v in variants})
+    for index in itertools.product(head_dims, DTYPES, MASKS, lengths, lengths):
+        yield ProblemClass(*index)
+
+
+def table(matrix: Matrix, arch: str) -> dict[ProblemClass, Variant]:
+    """The selection table of an arch: each class and the one variant that serves it."""
+    return {index: v for v in matrix.variants(arch) for index in served(v)}
+
+
+def _inclusive(bounds: tuple[int, int]) -> range:
+    return range(bounds[0], bounds[1] + 1)
