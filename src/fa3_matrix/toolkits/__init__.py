@@ -1,0 +1,1 @@
+"""CUDA toolkits: find, provision, probe."""
