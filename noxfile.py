@@ -1,0 +1,162 @@
+"""The project's sessions; `nox -l` lists them. The logic is in the package: a session installs and calls.
+
+On a machine where the packages are installed already, add `--no-venv`: nothing is installed then, and
+the checkout's own sources are used.
+"""
+
+import shutil
+import sys
+from pathlib import Path
+
+import nox
+
+ROOT = Path(__file__).parent
+sys.path.insert(0, str(ROOT / "src"))
+
+from fa3_matrix import matrix as matrix_model  # noqa: E402  (the checkout's, whatever is installed)
+
+nox.needs_version = ">=2025.5"
+nox.options.sessions = ["matrix"]
+nox.options.reuse_existing_virtualenvs = True
+
+MATRIX = matrix_model.load(ROOT / "ci" / "matrix.toml")
+CUDA_TORCH = "torch>=2.10"
+# Pinned: its CPU build is what tests are known to pass with.
+TEST_TORCH = "torch==2.13.0"
+
+
+def install(session: nox.Session, *packages: str, extras: str) -> None:
+    """Install the checkout with `extras` and `packages`; with `--no-venv` only put src/ on the path."""
+    session.env["PYTHONPATH"] = str(ROOT / "src")
+    if session.venv_backend == "none":
+        return
+    if packages:
+        session.install(*packages)
+    session.install("-e", f".[{extras}]")
+
+
+def call(session: nox.Session, module: str, *arguments: str) -> None:
+    """Run a module of the package."""
+    session.run("python", "-m", f"fa3_matrix.{module}", *arguments)
+
+
+@nox.session
+def matrix(session: nox.Session) -> None:
+    """Provision the toolkits, build, audit and compare all cells, test on a GPU if any, report."""
+    has_gpu = shutil.which("nvidia-smi") is not None
+    install(session, *([CUDA_TORCH] if has_gpu else []), extras="build,cli,bench")
+    failed = False
+    for command in (
+        ["toolkits"],
+        ["build", "all"],
+        ["build", "compare"],
+        ["bench", "smoke"],
+        ["report"],
+    ):
+        # The report comes last and must tell of a failure, so a failed stage doesn't end the session.
+        try:
+            call(session, *command)
+        except nox.command.CommandFailed:
+            failed = True
+    if failed:
+        session.error("a stage failed; the report says which and why")
+
+
+@nox.session
+def toolkits(session: nox.Session) -> None:
+    """Find or provision the CUDA toolkits, probe and print them."""
+    install(session, extras="build,cli")
+    call(session, "toolkits", *session.posargs)
+
+
+@nox.session
+def build(session: nox.Session) -> None:
+    """Build and audit all cells and twins and the host library."""
+    install(session, extras="build,cli")
+    call(session, "build", "all", *session.posargs)
+
+
+def _define_build(cell: str, target: str) -> None:
+    @nox.session(name=f"build-{cell}")
+    def build_cell(session: nox.Session) -> None:
+        install(session, extras="build,cli")
+        call(session, "build", cell, *session.posargs)
+
+    build_cell.__doc__ = f"Build and audit {cell} ({target})."
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Run everything that can be tested on this machine; arguments go to pytest."""
+    install(session, TEST_TORCH, extras="test")
+    session.run("python", "-m", "pytest", *session.posargs)
+
+
+def _define_gpu_sessions(gpu: str, products: str) -> None:
+    @nox.session(name=f"correctness-{gpu}")
+    def correctness(session: nox.Session) -> None:
+        install(session, CUDA_TORCH, extras="build,cli,bench")
+        call(session, "bench", "correctness", "--gpu", gpu, *session.posargs)
+
+    @nox.session(name=f"bench-{gpu}")
+    def bench(session: nox.Session) -> None:
+        install(session, CUDA_TORCH, extras="build,cli,bench")
+        call(session, "bench", "run", "--gpu", gpu, *session.posargs)
+
+    correctness.__doc__ = f"On {products}: hold every cell it loads against fp32 references."
+    bench.__doc__ = f"On {products}: time every variant and cell it loads."
+
+
+def _define_wheel(arch: str) -> None:
+    @nox.session(name=f"wheel-{arch}")
+    def wheel(session: nox.Session) -> None:
+        install(session, extras="wheel")
+        version = "13.3"
+        if session.posargs:
+            option, version = session.posargs
+            if option != "--toolkit":
+                session.error(f"{option} is not known; write `-- --toolkit 12.4`")
+        call(session, "build.wheel", f"{arch}-{MATRIX.toolkit(version).label}")
+
+    wheel.__doc__ = f"Build {arch}'s wheel and prove it fit to ship (toolkit 13.3, or -- --toolkit 12.4)."
+
+
+for _cell in (*MATRIX.cells, *MATRIX.twins):
+    _define_build(_cell.name, str(_cell.target))
+for _gpu in MATRIX.gpus:
+    _define_gpu_sessions(_gpu.name, " or ".join(_gpu.products))
+for _arch in MATRIX.archs:
+    _define_wheel(_arch.name)
+
+
+@nox.session
+def report(session: nox.Session) -> None:
+    """Write build/report from what has been built and run so far."""
+    install(session, extras="build,cli")
+    call(session, "report", *session.posargs)
+
+
+@nox.session
+def generate(session: nox.Session) -> None:
+    """Write what is derived from ci/matrix.toml; -- --check only says whether it has drifted."""
+    install(session, extras="build,cli")
+    call(session, "cli", "generate", *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check format, style, types and that generated files are current; -- --fix mends what it can."""
+    install(session, extras="lint")
+    fix = "--fix" in session.posargs
+    sources = [
+        str(path.relative_to(ROOT))
+        for folder in ("cpp", "tests/cpp")
+        for path in sorted((ROOT / folder).rglob("*"))
+        if path.suffix in (".h", ".cuh", ".cpp", ".cu")
+    ]
+    session.run("ruff", "format", *([] if fix else ["--check"]))
+    session.run("ruff", "check", *(["--fix"] if fix else []))
+    session.run("mypy")
+    session.run("clang-format", *(["-i"] if fix else ["--dry-run", "-Werror"]), *sources)
+    session.run("gersemi", "-i" if fix else "--check", "CMakeLists.txt", "cmake")
+    call(session, "cli", "generate", *([] if fix else ["--check"]))

@@ -1,0 +1,27 @@
+"""The report: `build/report/index.html`, `report.md` and `report.json`, from the stages' JSON alone.
+
+`fa3_matrix.report.inputs` says which files are read and what is in them; `model` turns them into the
+data of `report.json`; `render` turns that into pages.
+"""
+
+from pathlib import Path
+
+from fa3_matrix import _json, matrix
+from fa3_matrix.report import inputs, model, render
+from fa3_matrix.report.inputs import Json
+
+__all__ = ["write"]
+
+
+def write(build: Path, out: Path | None = None) -> Json:
+    """Writes the report of the stages' JSON under `build` into `out` (`build/report`) and returns its data.
+
+    Raises Fa3Error when one of the inputs can't be read. Nothing need have been built: what is
+    missing is shown as not built or not run.
+    """
+    out = out or build / "report"
+    report = model.assemble(matrix.load(), inputs.read(build))
+    _json.write_atomic(out / "report.json", report)
+    _json.write_text_atomic(out / "report.md", render.markdown(report))
+    _json.write_text_atomic(out / "index.html", render.html(report))
+    return report

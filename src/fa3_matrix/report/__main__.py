@@ -1,0 +1,59 @@
+"""`python -m fa3_matrix.report [--build build]`: write the report, print its table and its path."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from fa3_matrix import report
+from fa3_matrix.errors import Fa3Error
+from fa3_matrix.report import model, render
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Returns 1 when a stage of any cell has failed, else 0: what was not run is not a failure."""
+    parser = argparse.ArgumentParser(prog="python -m fa3_matrix.report", description=__doc__)
+    parser.add_argument("--build", type=Path, default=Path("build"), help="default: build")
+    options = parser.parse_args(arguments)
+    try:
+        data = report.write(options.build)
+    except Fa3Error as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(summary(data))
+    print(f"\nreport: {(options.build / 'report' / 'index.html').resolve()}")
+    return 1 if data["failures"] else 0
+
+
+def summary(data: render.Json) -> str:
+    """The report as a terminal table: a row a cell, then the headline and the build figures."""
+    shown = model.STAGES[2:]
+    rows = [
+        [
+            name,
+            entry["target"],
+            entry["state"],
+            render.seconds(entry["seconds"]),
+            *(entry["stages"][stage]["state"] for stage in shown),
+            entry["reason"],
+        ]
+        for name, entry in (data["cells"] | data["twins"]).items()
+    ]
+    figures = data["figures"]
+    return "\n".join(
+        [
+            render.table(
+                ["cell", "target", "state", "build", *shown, "why"],
+                rows,
+            ),
+            "",
+            data["headline"],
+            f"build of {figures['cells_measured']} cells: {render.seconds(figures['build_seconds'])} "
+            f"(budget {render.seconds(figures['build_budget_seconds'])}); largest compiler process: "
+            f"{render.size(figures['peak_compiler_bytes'])} "
+            f"(budget {render.size(figures['compiler_budget_bytes'])})",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

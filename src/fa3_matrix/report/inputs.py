@@ -1,0 +1,59 @@
+"""What the report reads: the JSON that the earlier stages wrote under `build/`, and nothing else.
+
+| file | written by | read here as |
+|---|---|---|
+| `cells/<cell or twin>/fa3/manifest.json` | the build stage, after its audit passed | `Inputs.manifests` |
+| `compare/<arch>.json` | the build stage: one arch's two toolkits, variant by variant | `Inputs.comparisons` |
+| `results/<kind>-<cell>.json` | whatever ran or tried to run something | `Inputs.results` |
+
+A result is one run of one kind on one cell, and a later run replaces it. `fa3_matrix.bench.results` states
+the keys of the kinds "correctness", "performance" and "peers". The build stage adds the kind "build", only
+for a cell that failed: `state` "failed" and `reason`. A result whose `manifest_sha256` is not that of
+the cell's manifest is of another build, and is shown as stale, never as a pass.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fa3_matrix import _json
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Everything found under one build folder, keyed as the report looks it up."""
+
+    manifests: dict[str, Json]
+    """Of each cell or twin that has been built and audited."""
+    manifest_sha256: dict[str, str]
+    comparisons: dict[str, Json]
+    """By arch."""
+    results: dict[tuple[str, str], Json]
+    """By (kind, cell)."""
+    peers: Json | None
+    """The comparison of builds with other implementations, which is of several cells at once."""
+
+
+def read(build: Path) -> Inputs:
+    """Reads the stages' JSON under `build`; what has not been written yet is simply absent.
+
+    Raises Fa3Error when a file is not JSON or states another schema version.
+    """
+    manifests = {
+        path.parents[1].name: path for path in sorted(build.glob("cells/*/fa3/manifest.json"))
+    }
+    results = [_json.read(path) for path in sorted(build.glob("results/*.json"))]
+    return Inputs(
+        manifests={cell: _json.read(path) for cell, path in manifests.items()},
+        manifest_sha256={
+            cell: hashlib.sha256(path.read_bytes()).hexdigest() for cell, path in manifests.items()
+        },
+        comparisons={path.stem: _json.read(path) for path in sorted(build.glob("compare/*.json"))},
+        results={
+            (result["kind"], result["cell"]): result for result in results if result["kind"] != "peers"
+        },
+        peers=next((result for result in results if result["kind"] == "peers"), None),
+    )

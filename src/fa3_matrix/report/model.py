@@ -1,0 +1,220 @@
+"""The report as data: what `report.json` holds and the only thing that the pages are rendered from."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from fa3_matrix.matrix import Cell, Matrix, Twin
+from fa3_matrix.report.inputs import Inputs, Json
+
+# What the project promises of a cold build of all cells, on 2 cores.
+COLD_BUILD_BUDGET_SECONDS = 300.0
+COMPILER_MEMORY_BUDGET_BYTES = 2_000_000_000
+
+# The stages of a cell in the order a reader meets them.
+STAGES = ("build", "audit", "compare", "correctness", "performance")
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """How far one stage of one cell got. `state`: "passed", "failed", "stale" or "not run"."""
+
+    state: str
+    text: str
+
+    def json(self) -> Json:
+        return {"state": self.state, "text": self.text}
+
+
+def assemble(matrix: Matrix, inputs: Inputs) -> Json:
+    """Returns the report of `inputs` for all cells and twins of `matrix`, built or not.
+
+    `cells` and `twins` are keyed by name, each entry with at least `state` ("failed", "not built",
+    "built", "tested"), `reason` (a sentence, empty when there is nothing to say), `seconds` (of the
+    build, null when not built) and `variants`.
+    """
+    cells = {cell.name: _cell(cell, inputs) for cell in matrix.cells}
+    twins = {twin.name: _cell(twin, inputs) for twin in matrix.twins}
+    everything = cells | twins
+    return {
+        "generated": datetime.now(UTC).isoformat(timespec="seconds"),
+        "revisions": _revisions(inputs),
+        "toolkits": [{"version": t.version, "label": t.label} for t in matrix.toolkits],
+        "archs": [{"name": a.name, "description": a.description} for a in matrix.archs],
+        "headline": _headline(cells),
+        "figures": _figures(cells, inputs),
+        "cells": cells,
+        "twins": twins,
+        "comparisons": _comparisons(inputs),
+        "advisories": _advisories(inputs),
+        "failures": [
+            {"cell": name, "stage": stage, "text": entry["stages"][stage]["text"]}
+            for name, entry in everything.items()
+            for stage in STAGES
+            if entry["stages"][stage]["state"] == "failed"
+        ],
+        "not_run": _not_run(everything),
+        "correctness": _ran("correctness", inputs),
+        "performance": _ran("performance", inputs),
+        "peers": inputs.peers,
+    }
+
+
+def _cell(cell: Cell | Twin, inputs: Inputs) -> Json:
+    manifest = inputs.manifests.get(cell.name)
+    stages = {
+        "build": _build_stage(cell.name, inputs),
+        "audit": _audit_stage(cell.name, inputs),
+        "compare": _compare_stage(cell, inputs),
+        "correctness": _result_stage("correctness", cell.name, inputs),
+        "performance": _result_stage("performance", cell.name, inputs),
+    }
+    state, reason = _state(stages)
+    return {
+        "arch": cell.arch.name,
+        "toolkit": cell.toolkit.version,
+        "target": str(cell.target),
+        "form": cell.target.form,
+        "note": "" if isinstance(cell, Twin) else cell.reason,
+        "state": state,
+        "reason": reason,
+        "seconds": manifest["build_seconds"] if manifest else None,
+        "peak_compiler_bytes": manifest["peak_compiler_bytes"] if manifest else None,
+        "stages": {name: stage.json() for name, stage in stages.items()},
+        "variants": manifest["variants"] if manifest else [],
+    }
+
+
+def _state(stages: dict[str, _Stage]) -> tuple[str, str]:
+    failed = next((stage for stage in stages.values() if stage.state == "failed"), None)
+    if failed:
+        return "failed", failed.text
+    if stages["build"].state != "passed":
+        return "not built", stages["build"].text
+    if stages["correctness"].state == "passed":
+        return "tested", ""
+    return "built", f"correctness {stages['correctness'].state}: {stages['correctness'].text}"
+
+
+def _build_stage(name: str, inputs: Inputs) -> _Stage:
+    failure = inputs.results.get(("build", name))
+    if failure:
+        return _Stage("failed", failure["reason"])
+    manifest = inputs.manifests.get(name)
+    if not manifest:
+        return _Stage("not run", f"no build yet: `nox -s build-{name}` makes it")
+    return _Stage("passed", f"{len(manifest['variants'])} variants")
+
+
+def _audit_stage(name: str, inputs: Inputs) -> _Stage:
+    # The manifest is written by the audit, last: it exists only for a build that passed.
+    manifest = inputs.manifests.get(name)
+    if ("build", name) in inputs.results or not manifest:
+        return _Stage("not run", "nothing was built")
+    images = {image for variant in manifest["variants"] for image in variant["images"]}
+    return _Stage("passed", f"every fatbin holds {', '.join(sorted(images))} and nothing else")
+
+
+def _compare_stage(cell: Cell | Twin, inputs: Inputs) -> _Stage:
+    comparison = inputs.comparisons.get(cell.arch.name)
+    if isinstance(cell, Twin):
+        return _Stage("not run", "twins are not compared")
+    if comparison and cell.name in (comparison["a"]["cell"], comparison["b"]["cell"]):
+        return _Stage("passed", f"{comparison['a']['cell']} with {comparison['b']['cell']}")
+    return _Stage("not run", "needs both toolkits' builds of this arch")
+
+
+def _result_stage(kind: str, name: str, inputs: Inputs) -> _Stage:
+    result = inputs.results.get((kind, name))
+    if not result:
+        return _Stage("not run", "nobody has run it on this build yet")
+    if result["state"] in ("failed", "not run"):
+        return _Stage(result["state"], result["reason"])
+    if result["manifest_sha256"] != inputs.manifest_sha256.get(name):
+        return _Stage("stale", "the last run was of another build; run it again")
+    gpu = result["machine"]["gpu"]
+    if kind == "performance":
+        return _Stage("passed", f"{len(result['results'])} problems timed on {gpu}")
+    return _Stage("passed", f"{result['counts']['passed']} problems on {gpu}")
+
+
+def _headline(cells: dict[str, Json]) -> str:
+    """One sentence: what a reader who stops here must know."""
+    total = len(cells)
+    count = {state: 0 for state in ("failed", "not built", "built", "tested")}
+    for entry in cells.values():
+        count[entry["state"]] += 1
+    parts = [f"{count['built'] + count['tested']} of {total} cells built and audited"]
+    if count["failed"]:
+        parts.append(f"{count['failed']} failed")
+    if count["not built"]:
+        parts.append(f"{count['not built']} not built")
+    parts.append(
+        f"{count['tested']} of {total} tested on a GPU" if count["tested"] else "none tested on a GPU"
+    )
+    return "; ".join(parts) + "."
+
+
+def _figures(cells: dict[str, Json], inputs: Inputs) -> Json:
+    """The two figures that the project promises: seconds to build all cells, largest compiler process."""
+    built = [entry for entry in cells.values() if entry["seconds"] is not None]
+    return {
+        "cells_measured": len(built),
+        "cells_total": len(cells),
+        "build_seconds": sum(entry["seconds"] for entry in built) if built else None,
+        "build_budget_seconds": COLD_BUILD_BUDGET_SECONDS,
+        "peak_compiler_bytes": max(
+            (manifest["peak_compiler_bytes"] for manifest in inputs.manifests.values()), default=None
+        ),
+        "compiler_budget_bytes": COMPILER_MEMORY_BUDGET_BYTES,
+        "bytes": sum(v["bytes"] for entry in built for v in entry["variants"]),
+    }
+
+
+def _revisions(inputs: Inputs) -> list[str]:
+    """The git revisions of the builds in hand; more than one means that not all are current."""
+    return sorted(
+        {
+            manifest["git_revision"] + ("-dirty" if manifest["git_dirty"] else "")
+            for manifest in inputs.manifests.values()
+        }
+    )
+
+
+def _advisories(inputs: Inputs) -> list[Json]:
+    """What the compilers said of a variant: advisories and spills, waived or they would have failed the build."""
+    found: list[Json] = []
+    for cell, manifest in inputs.manifests.items():
+        for variant in manifest["variants"]:
+            texts = list(variant["advisories"])
+            stored, loaded = variant["spill_store_bytes"], variant["spill_load_bytes"]
+            if stored or loaded:
+                texts.append(f"spills {stored} bytes out, {loaded} bytes in")
+            found += [{"cell": cell, "variant": variant["name"], "text": text} for text in texts]
+    return found
+
+
+def _not_run(entries: dict[str, Json]) -> list[Json]:
+    """What was not run, grouped by stage and reason so that one cause is one line."""
+    grouped: dict[tuple[str, str], list[str]] = {}
+    for name, entry in entries.items():
+        for stage in STAGES:
+            state, text = entry["stages"][stage]["state"], entry["stages"][stage]["text"]
+            if state in ("not run", "stale") and (stage != "compare" or name in entries):
+                grouped.setdefault((stage, text), []).append(name)
+    return [
+        {"stage": stage, "reason": text, "cells": names}
+        for (stage, text), names in grouped.items()
+    ]
+
+
+def _ran(kind: str, inputs: Inputs) -> list[Json]:
+    return [
+        result
+        for (of, _), result in sorted(inputs.results.items())
+        if of == kind and result["state"] != "not run"
+    ]
+
+
+def _comparisons(inputs: Inputs) -> list[Any]:
+    return [inputs.comparisons[arch] for arch in sorted(inputs.comparisons)]

@@ -1,0 +1,112 @@
+"""Renders the report's data as one self-contained HTML page and as Markdown. Both read nothing else."""
+
+from collections.abc import Iterable
+
+import jinja2
+
+from fa3_matrix.report.inputs import Json
+
+# How many changed opcodes a row names before it only counts the rest.
+_OPCODES_SHOWN = 4
+
+_MARKS = {
+    "failed": "✗",
+    "not built": "○",
+    "not run": "–",
+    "built": "◐",
+    "tested": "●",
+    "passed": "✓",
+    "stale": "↻",
+}
+
+
+def html(report: Json) -> str:
+    """The page: no script, no link to another file, readable on paper and in a dark window."""
+    return _environment(autoescape=True).get_template("report.html.j2").render(report)
+
+
+def markdown(report: Json) -> str:
+    """The same in GitHub's Markdown, fit for a job summary (under its 1 MiB)."""
+    return _environment(autoescape=False).get_template("report.md.j2").render(report)
+
+
+def _environment(*, autoescape: bool) -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("fa3_matrix.report"),
+        autoescape=autoescape,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {
+        "mark": _MARKS.__getitem__,
+        "seconds": seconds,
+        "size": size,
+        "percent": percent,
+        "opcodes": opcodes,
+        "short": short,
+        "share_of": share_of,
+    }
+    return environment
+
+
+def seconds(value: float | None) -> str:
+    """`8.4 s`, `3 min 20 s`, or a dash for what was not measured."""
+    if value is None:
+        return "–"
+    if value < 100:
+        return f"{value:.1f} s"
+    minutes, rest = divmod(round(value), 60)
+    return f"{minutes} min {rest} s"
+
+
+def size(value: int | None) -> str:
+    """Bytes in decimal units: `812 B`, `93 kB`, `1.84 GB`."""
+    if value is None:
+        return "–"
+    if value < 1000:
+        return f"{value} B"
+    if value < 1e6:
+        return f"{value / 1e3:.0f} kB"
+    if value < 1e9:
+        return f"{value / 1e6:.1f} MB"
+    return f"{value / 1e9:.2f} GB"
+
+
+def percent(new: float, old: float) -> str:
+    """The change from `old` to `new`: `+3%`, `-12%`, or empty when they are equal."""
+    if new == old:
+        return ""
+    if old == 0:
+        return "new"
+    change = 100 * (new - old) / old
+    return f"{change:+.0f}%" if abs(change) >= 1 else f"{change:+.1f}%"
+
+
+def opcodes(delta: dict[str, int]) -> str:
+    """The largest changes of an opcode histogram: `MOV -14, HMMA +2`."""
+    largest = sorted(delta.items(), key=lambda item: (-abs(item[1]), item[0]))
+    shown = [f"{name} {count:+d}" for name, count in largest[:_OPCODES_SHOWN]]
+    hidden = len(largest) - len(shown)
+    return ", ".join([*shown, f"{hidden} more"] if hidden > 0 else shown)
+
+
+def short(name: str) -> str:
+    """A variant's name without what the table's heading already says: `bf16_d128_m128n64`."""
+    return name.removeprefix("fa3_fwd_").partition("_")[2]
+
+
+def share_of(value: float, limit: float) -> int:
+    """How full a budget is, in percent, at most 100."""
+    return min(100, round(100 * value / limit))
+
+
+def table(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A plain aligned table for a terminal."""
+    lines = [list(headings), *(list(row) for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    return "\n".join(
+        "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
