@@ -1,1 +1,33 @@
-"""CUDA toolkits: find, provision, probe."""
+"""CUDA toolkits: find them, provision them into the user's cache, probe them."""
+
+from ._cache import cache_dir
+from ._find import (
+    InspectionTools,
+    ToolkitRoot,
+    find,
+    inspection,
+    provisionable,
+    torch_headers,
+)
+from ._host_compiler import host_compiler
+from ._probe import Probe
+from ._environment import clean_environment, scrubbed
+from ._report import ToolkitState, report, table, text
+
+__all__ = [
+    "InspectionTools",
+    "Probe",
+    "ToolkitRoot",
+    "ToolkitState",
+    "cache_dir",
+    "clean_environment",
+    "find",
+    "host_compiler",
+    "inspection",
+    "provisionable",
+    "report",
+    "scrubbed",
+    "table",
+    "text",
+    "torch_headers",
+]

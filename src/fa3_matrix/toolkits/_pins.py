@@ -46,8 +46,6 @@ class Recipe:
     name: str
     packages: tuple[Package, ...]
     machine: str = ""
-    cmake_flags: str = ""
-    cmake_runtime_library: str = ""
     files: dict[str, str] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
 
