@@ -1,4 +1,4 @@
-"""The matrix: what is built, for which GPU, with which toolkit. Read from ``ci/matrix.toml``, and nothing else states it."""
+"""The matrix: what is built, for which GPU, with which toolkit. Read from ``ci/matrix.toml``."""
 
 from fa3_matrix.matrix.model import (
     Arch,

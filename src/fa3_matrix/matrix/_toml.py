@@ -11,7 +11,7 @@ Location = tuple[str | int, ...]
 
 
 class _Locator:
-    """Walks a document that ``tomllib`` has accepted and notes the line of every key and array element."""
+    """Walks a document that ``tomllib`` has accepted; notes the line of each key and element."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -69,7 +69,7 @@ class _Locator:
         return path
 
     def _latest(self, keys: Sequence[str]) -> Location:
-        """The path of a table, going through the newest element of each array of tables on the way."""
+        """The path of a table, through the newest element of each array of tables on the way."""
         path: Location = ()
         for key in keys:
             path = (*path, key)
@@ -164,7 +164,7 @@ class Document:
 
 
 class Table:
-    """One table being read: each key is taken once, with its type checked, and ``done`` refuses what is left."""
+    """One table being read: each key is taken with its type checked; ``done`` refuses the rest."""
 
     def __init__(self, document: Document, path: Location, data: dict[str, Any]) -> None:
         self.document = document
@@ -178,7 +178,7 @@ class Table:
         return self.document.line(self.path)
 
     def fail(self, message: str, key: str | None = None) -> NoReturn:
-        """Raise a ``MatrixError`` that names the file, the line of ``key`` (or of this table) and the table."""
+        """Raise a ``MatrixError`` naming the file, the table, and the line of ``key`` or of it."""
         path = self.path if key is None else (*self.path, key)
         where = ".".join(str(part) for part in self.path)
         prefix = f"{self.document.source}:{self.document.line(path)}: "

@@ -6,8 +6,9 @@ from fa3_matrix.matrix.model import Cell, Matrix, Twin
 def snippet(matrix: Matrix, cell: Cell | Twin) -> str:
     """Return the .cmake text of one cell or twin.
 
-    ``FA3_TARGET`` is the entry for ``CUDA_ARCHITECTURES``; ``FA3_GENCODE`` is the same request in nvcc's words and the
-    only right one for a twin, whose virtual architecture is its cell's. ``<variant>_*`` describe each variant.
+    ``FA3_TARGET`` is the entry for ``CUDA_ARCHITECTURES``; ``FA3_GENCODE`` is the same request in
+    nvcc's words and the only right one for a twin, whose virtual architecture is its cell's.
+    ``<variant>_*`` describe each variant.
     """
     variables: dict[str, object] = {
         "FA3_CELL": cell.name,

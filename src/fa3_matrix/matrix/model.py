@@ -1,10 +1,10 @@
-"""The matrix as data. Each class mirrors a table of ``ci/matrix.toml``; its docstring is that table's schema."""
+"""The matrix as data: each class mirrors a table of ``ci/matrix.toml`` and documents its keys."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from fa3_matrix.errors import MatrixError
 from fa3_matrix.matrix.suites import Suite
@@ -23,8 +23,9 @@ MAX_LOG2_SEQLEN = 16
 class Toolkit:
     """``[toolkits."X.Y"]``: one CUDA toolkit.
 
-    ``codes``: every ``code=`` its nvcc accepts; ``ptx_isa``: the PTX ISA it emits; ``driver``: oldest driver branch
-    that loads its SASS; ``ptx_driver``: oldest one that compiles its PTX, ``None`` where no cell ships PTX.
+    ``codes``: every ``code=`` its nvcc accepts; ``ptx_isa``: the PTX ISA it emits; ``driver``: the
+    oldest driver branch that loads its SASS; ``ptx_driver``: the oldest that compiles its PTX,
+    ``None`` where no cell ships PTX.
     """
 
     version: str
@@ -50,7 +51,7 @@ class Toolkit:
 
 @dataclass(frozen=True)
 class Gpu:
-    """``[gpus.h100]``: a GPU that sessions are named after, and every product that serves as one."""
+    """``[gpus.h100]``: a GPU that sessions are named after; ``products`` all serve as one."""
 
     name: str
     capabilities: tuple[ComputeCapability, ...]
@@ -71,8 +72,8 @@ class Arch:
 class Cell:
     """``[cells.sm90-cu133]``: arch x toolkit.
 
-    ``status``: ``native`` (SASS for the arch's own GPU) or ``ptx``; ``reason``: why it is not native, else empty;
-    ``assemble``: the target for which the audit assembles a PTX cell, else ``None``.
+    ``status``: ``native`` (SASS for the arch's own GPU) or ``ptx``; ``reason``: why it is not
+    native, else empty; ``assemble``: what the audit assembles a PTX cell for, else ``None``.
     """
 
     name: str
@@ -96,7 +97,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Twin:
-    """``[twins.sm80-cu124-on-sm90]``: the cell ``of``, its PTX compiled to SASS for the GPU of ``target``."""
+    """``[twins.sm80-cu124-on-sm90]``: the cell ``of``, compiled to SASS for another GPU."""
 
     name: str
     of: Cell
@@ -124,7 +125,7 @@ class Twin:
 
     @property
     def gencode(self) -> str:
-        """The cell's virtual architecture, so that the same code path is compiled: ``arch=compute_80,code=sm_90``."""
+        """The cell's code path made for the twin's GPU: ``arch=compute_80,code=sm_90``."""
         return f"arch={self.of.target.virtual},code={self.target}"
 
     @property
@@ -140,7 +141,7 @@ class Serves:
     log2_seqlen_k: tuple[int, int]
     masks: tuple[Mask, ...]
 
-    def as_json(self) -> dict[str, list[int] | list[str]]:
+    def as_json(self) -> dict[str, Any]:
         """The form that a build's manifest carries."""
         return {
             "log2_seqlen_q": list(self.log2_seqlen_q),
@@ -153,8 +154,9 @@ class Serves:
 class Variant:
     """One kernel to compile, of a ``[[variants]]`` row.
 
-    ``block_m`` x ``block_n``: rows of Q and of K/V in a tile; ``warps``: of a CTA; ``stages``: K/V tiles in flight;
-    ``min_blocks``: CTAs per SM that the compiler leaves registers for; ``reason``: why the row exists.
+    ``block_m`` x ``block_n``: rows of Q and of K/V in a tile; ``warps``: of a CTA; ``stages``: K/V
+    tiles in flight; ``min_blocks``: CTAs per SM that the compiler leaves registers for;
+    ``reason``: why the row exists.
     """
 
     arch: str
@@ -179,7 +181,8 @@ class Variant:
 class SpillWaiver:
     """``[[spill_waivers]]``: register spills that the audit lets pass.
 
-    ``cells`` and ``variants`` are shell patterns; ``max_bytes`` bounds spill stores plus loads, in bytes a thread.
+    ``cells`` and ``variants`` are shell patterns; ``max_bytes`` bounds spill stores plus loads, in
+    bytes a thread.
     """
 
     cells: tuple[str, ...]
@@ -214,7 +217,8 @@ class Matrix:
 
     def cell(self, name: str) -> Cell | Twin:
         """The cell or twin of that name; ``MatrixError`` listing the known ones otherwise."""
-        return _find("cell", name, [*self.cells, *self.twins])
+        everything: list[Cell | Twin] = [*self.cells, *self.twins]
+        return _find("cell", name, everything)
 
     def toolkit(self, version: str) -> Toolkit:
         """The toolkit of that version or label (``12.4`` or ``cu124``)."""

@@ -35,10 +35,11 @@ _RELATIVE = Path("ci", "matrix.toml")
 def load(path: Path | None = None) -> Matrix:
     """Read the matrix.
 
-    Without ``path``, ``ci/matrix.toml`` is looked for in the working folder and those above it, then above this file.
+    Without ``path``, ``ci/matrix.toml`` is looked for in the working folder and those above it,
+    then above this file.
 
     Raises:
-        MatrixError: the file is missing, malformed or contradicts itself; the message names the line.
+        MatrixError: the file is missing, malformed or contradicts itself; names the line.
     """
     path = _find() if path is None else path
     try:
@@ -54,7 +55,8 @@ def _find() -> Path:
         if (folder / _RELATIVE).is_file():
             return folder / _RELATIVE
     raise MatrixError(
-        f"no {_RELATIVE.as_posix()} in {starts[0]} or a folder above it; run this from a source tree of fa3-matrix"
+        f"no {_RELATIVE.as_posix()} in {starts[0]} or a folder above it; run this in a source tree "
+        "of fa3-matrix"
     )
 
 
@@ -76,8 +78,8 @@ def parse(text: str, path: Path = _RELATIVE) -> Matrix:
         for toolkit in toolkits.values():
             if f"{arch}-{toolkit.label}" not in cells:
                 root.fail(
-                    f"no cell for {arch} x CUDA {toolkit.version}; state [cells.{arch}-{toolkit.label}], with a "
-                    "status and reason if it is not native",
+                    f"no cell for {arch} x CUDA {toolkit.version}; state "
+                    f"[cells.{arch}-{toolkit.label}], with status and reason if it is not native",
                     "cells",
                 )
     return Matrix(
@@ -153,7 +155,7 @@ def _cell(name: str, table: Table, archs: dict[str, Arch], toolkits: dict[str, T
     toolkit: Toolkit = _lookup(table, "toolkit", toolkits)
     if name != f"{arch.name}-{toolkit.label}":
         table.fail(
-            f"a cell is named after its arch and toolkit: this is [cells.{arch.name}-{toolkit.label}]"
+            f"a cell is named after its arch and toolkit: [cells.{arch.name}-{toolkit.label}]"
         )
     target = _target(table, "target", table.string("target"))
     _check_compiles(table, target, toolkit)
@@ -163,7 +165,7 @@ def _cell(name: str, table: Table, archs: dict[str, Arch], toolkits: dict[str, T
     idle = [str(c) for c in arch.gpu.capabilities if not target.runs_on(c)]
     if idle:
         table.fail(
-            f"target {target} does not run on compute capability {', '.join(idle)} of {arch.gpu.name}",
+            f"{target} does not run on compute capability {', '.join(idle)} of {arch.gpu.name}",
             "target",
         )
     reason = table.string("reason") if status != "native" or "reason" in table else ""
@@ -275,7 +277,8 @@ def _variants(root: Table, archs: dict[str, Arch]) -> tuple[Variant, ...]:
                 if index in by_class:
                     other, first = by_class[index]
                     table.fail(
-                        f"{variant.name} serves ({index}), which {first.name} of line {other.line} serves already"
+                        f"{variant.name} serves ({index}), "
+                        f"which {first.name} of line {other.line} serves already"
                     )
                 by_class[index] = table, variant
         own = [v for _, v in rows if v.arch == arch]
@@ -284,7 +287,8 @@ def _variants(root: Table, archs: dict[str, Arch]) -> tuple[Variant, ...]:
         missing = [index for index in selection.classes(own) if index not in by_class]
         if missing:
             root.fail(
-                f"{len(missing)} problem classes of {arch} are served by no variant, such as ({missing[0]})",
+                f"{len(missing)} problem classes of {arch} are served by no variant, "
+                f"such as ({missing[0]})",
                 "variants",
             )
     return tuple(variant for _, variant in rows)

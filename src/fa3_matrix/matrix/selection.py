@@ -1,8 +1,8 @@
 """Which variant serves a problem: a table indexed by problem class.
 
-A class is (head_dim, dtype, mask, log2 of seqlen_q, log2 of seqlen_k): the smallest compiled head_dim that holds the
-problem's, and ceil(log2(seqlen)) clipped to 0..16. The host library indexes the same table; the ``serves`` of a
-manifest's variants are its source there.
+A class is (head_dim, dtype, mask, log2 of seqlen_q, log2 of seqlen_k): the smallest compiled
+head_dim that holds the problem's, and ceil(log2(seqlen)) clipped to 0..16. The host library indexes
+the same table; the ``serves`` of a manifest's variants are its source there.
 """
 
 import itertools
@@ -48,9 +48,10 @@ def log2_bucket(seqlen: int) -> int:
 
 
 def mask_of(causal: bool, window: tuple[int, int]) -> Mask:
-    """The mask class: a window limits the left side or looks ahead (``local``); else ``causal`` or ``full``.
+    """The mask class of a call.
 
-    ``causal`` closes the right side, as FlashAttention does; a right limit of 0 without a left one is causal.
+    ``causal`` sets the right limit to 0, as FlashAttention does. A limit on the left, or one on the
+    right that looks ahead, is ``local``; a right limit of 0 alone is ``causal``; none is ``full``.
     """
     left, right = window
     if causal:

@@ -1,4 +1,4 @@
-"""Suites of problems, stated compactly in ``ci/matrix.toml`` and expanded here to one row a problem."""
+"""Suites of problems: stated compactly in ``ci/matrix.toml``, expanded here to one row each."""
 
 import itertools
 from collections.abc import Iterator
@@ -12,18 +12,21 @@ from fa3_matrix.matrix._toml import Table
 class ProblemRow:
     """One attention problem of a suite.
 
-    A row of ``problems`` in the file holds these keys; a list-valued key multiplies the row, once for each entry:
+    A row of ``problems`` in the file holds these keys; a list-valued key multiplies the row:
 
     - ``dtype``: ``bf16`` or ``fp16``.
     - ``head_dim``: of q, k and v; a multiple of 8, at most 256.
     - ``heads_q``, or ``hidden`` (then heads_q = hidden / head_dim). ``heads_k``: default heads_q.
-    - dense: ``seqlen_q``; ``seqlen_k`` (default seqlen_q); ``batch`` (default 1), or ``tokens`` (batch = tokens / seqlen_q).
-    - varlen: ``lengths_q`` and ``lengths_k`` (default lengths_q): the length of each sequence, hence
-      ``cu_seqlens``; ``used_q``, ``used_k``: ``seqused``, at most the length. These lists are one value and do not multiply.
-      Then batch = len(lengths_q) and seqlen_q, seqlen_k are the maxima, that is ``max_seqlen``.
+    - dense: ``seqlen_q``; ``seqlen_k`` (default seqlen_q); ``batch`` (default 1), or ``tokens``
+      (then batch = tokens / seqlen_q).
+    - varlen: ``lengths_q`` and ``lengths_k`` (default lengths_q), the length of each sequence,
+      which makes ``cu_seqlens``; ``used_q`` and ``used_k``, that is ``seqused``, each at most its
+      length. These lists are one value and do not multiply. Then batch = len(lengths_q), and
+      seqlen_q and seqlen_k are the maxima, that is ``max_seqlen``.
     - ``causal``: default false. ``softcap``: default 0.0, off.
-    - ``window``: ``[left, right]`` or a list of such pairs, -1 for no limit; default ``[-1, -1]``. Both ``causal`` and
-      ``window`` mean what FlashAttention's ``causal`` and ``window_size`` mean: bottom-right aligned.
+    - ``window``: ``[left, right]`` or a list of such pairs, -1 for no limit; default ``[-1, -1]``.
+      ``causal`` and ``window`` are FlashAttention's ``causal`` and ``window_size``: bottom-right
+      aligned.
     """
 
     dtype: str

@@ -1,14 +1,15 @@
 """What nvcc is asked for in a cell, and where the result runs.
 
-Rules, from the CUDA programming guide's sections on binary, PTX, architecture-specific and family-specific compatibility:
+Rules, from the CUDA programming guide's sections on binary, PTX, architecture-specific and
+family-specific compatibility:
 
-==========  =======================================  ==========================================
-target      SASS (``sm_``) runs on                   PTX (``compute_``) runs on
-==========  =======================================  ==========================================
-``90``      same major, device minor >= 0            any capability >= 9.0 (driver compiles it)
-``90a``     exactly 9.0                              exactly 9.0
-``100f``    same family: major 10, minor >= 0        as its SASS
-==========  =======================================  ==========================================
+==========  =====================================  ==========================================
+target      SASS (``sm_``) runs on                 PTX (``compute_``) runs on
+==========  =====================================  ==========================================
+``90``      same major, device minor >= 0          any capability >= 9.0 (driver compiles it)
+``90a``     exactly 9.0                            exactly 9.0
+``100f``    same family: major 10, minor >= 0      as its SASS
+==========  =====================================  ==========================================
 """
 
 import re
@@ -96,7 +97,7 @@ class Target:
 
     @property
     def cmake_architecture(self) -> str:
-        """The entry of ``CUDA_ARCHITECTURES`` that makes this image and no other: ``90a-real``, ``90-virtual``."""
+        """The ``CUDA_ARCHITECTURES`` entry for this image alone: ``90a-real``, ``90-virtual``."""
         return self.number + ("-real" if self.form == "sass" else "-virtual")
 
     def capability_range(self) -> tuple[ComputeCapability, ComputeCapability]:
@@ -109,15 +110,18 @@ class Target:
         return built, NEWEST_CAPABILITY
 
     def runs_on(self, capability: tuple[int, int]) -> bool:
-        """Whether a GPU of that compute capability can run this image (PTX: given a driver that knows its ISA)."""
+        """Whether a GPU of that compute capability runs this image.
+
+        PTX also needs a driver that knows its ISA.
+        """
         lowest, highest = self.capability_range()
         return lowest <= ComputeCapability(*capability) <= highest
 
     def needs(self, toolkit: HasCodes | Collection[str]) -> bool:
-        """Whether that toolkit can compile this target: it is among the codes that its nvcc accepts.
+        """Whether that toolkit can compile this target: its nvcc accepts the code.
 
-        ``toolkit`` states ``codes``, or is the collection of codes (``sm_80``, ``sm_90a`` ...) itself. nvcc makes
-        PTX for exactly the numbers for which it makes SASS.
+        ``toolkit`` states ``codes``, or is the collection of codes (``sm_80``, ``sm_90a`` ...)
+        itself. nvcc makes PTX for exactly the numbers for which it makes SASS.
         """
         codes = toolkit if isinstance(toolkit, Collection) else toolkit.codes
         return self.code in codes

@@ -1,0 +1,180 @@
+"""docs/support.md, docs/selection.md and the README's support table, from the matrix."""
+
+from collections.abc import Iterable, Sequence
+
+from fa3_matrix.matrix.model import MASKS, MAX_LOG2_SEQLEN, Cell, Matrix, Twin, Variant
+from fa3_matrix.matrix.target import NEWEST_CAPABILITY, Target
+
+_NOTICE = (
+    "<!-- Generated from ci/matrix.toml by `fa3-matrix generate`; edit that file instead. -->\n"
+)
+
+_SUPPORT = """\
+# What is supported
+
+A *cell* is one kernel family (arch) compiled by one CUDA toolkit.
+"""
+
+_WHERE = "## Where each cell runs\n"
+
+_RULES = """\
+SASS runs on the same major compute capability from the minor it was built for; with an `a` suffix
+on exactly that one, with an `f` suffix on its family. PTX without a suffix is compiled by the
+driver for any newer GPU, and a driver older than the one stated refuses it. A kernel also needs its
+shared memory: GPUs that have less of it than the ones named cannot launch the largest tiles.
+"""
+
+_TWINS = """\
+## Twins
+
+A twin is a cell's code path compiled for another GPU, so that its numbers can be tested there. It
+is never shipped, and its time is never called the cell's.
+"""
+
+_TOOLKITS = "## Toolkits\n"
+
+_PROBLEMS = "## Problems\n"
+
+_SELECTION = """\
+# Which variant serves which problem
+
+A call is reduced to a problem class: the smallest compiled head_dim that holds its own, dtype,
+mask, and the lengths in powers of two (a length belongs to the first power that is not below it).
+Exactly one variant of an arch serves each class; reading `ci/matrix.toml` fails otherwise. The host
+library indexes the same table, filled from the manifest of the build it has loaded, and
+`fa3-matrix explain` shows the choice for a problem.
+
+Masks: `full`; `causal`; `local`, a sliding window or any limit besides causal's own.
+"""
+
+_SELECTION_COLUMNS = (
+    *("head_dim", "dtypes", "seqlen_q", "seqlen_k", "mask"),
+    *("tile", "warps", "stages", "why"),
+)
+
+
+def support_table(matrix: Matrix) -> str:
+    """The matrix itself: one row an arch, one column a toolkit."""
+    rows = [
+        [
+            f"`{arch.name}`",
+            ", ".join(arch.gpu.products),
+            *(_short(matrix.cell(f"{arch.name}-{t.label}")) for t in matrix.toolkits),
+        ]
+        for arch in matrix.archs
+    ]
+    return _table(["arch", "GPU", *(f"CUDA {t.version}" for t in matrix.toolkits)], rows)
+
+
+def support(matrix: Matrix) -> str:
+    """docs/support.md: what is built, and on which GPU and driver each build runs."""
+    where = _table(
+        ["cell", "compiled as", "compute capability", "driver", "such as"],
+        (_where(c) for c in matrix.cells),
+    )
+    twins = _table(
+        ["twin", "of", "compiled as"],
+        ([f"`{t.name}`", f"`{t.of.name}`", f"`{t.gencode}`"] for t in matrix.twins),
+    )
+    toolkits = _table(
+        ["CUDA", "label", "root may be named by", "PTX ISA", "targets"],
+        (
+            [t.version, f"`{t.label}`", f"`{t.env}`", t.ptx_isa, _codes(t.codes)]
+            for t in matrix.toolkits
+        ),
+    )
+    special = [
+        f"`{c.name}` is {c.status.upper()}, not native: {c.reason}.\n"
+        for c in matrix.cells
+        if c.status != "native"
+    ]
+    blocks = [
+        *(_NOTICE, _SUPPORT, support_table(matrix), *special),
+        *(_WHERE, where, _RULES, _TWINS, twins, _TOOLKITS, toolkits, _PROBLEMS, _problems(matrix)),
+    ]
+    return "\n".join(blocks)
+
+
+def selection(matrix: Matrix) -> str:
+    """docs/selection.md: which variant serves which problem."""
+    blocks = [_NOTICE, _SELECTION]
+    for arch in matrix.archs:
+        rows = _selection_rows(matrix.variants(arch.name))
+        blocks += [f"## {arch.name}: {arch.description}\n", _table(_SELECTION_COLUMNS, rows)]
+    return "\n".join(blocks)
+
+
+def _short(cell: Cell | Twin) -> str:
+    form = "SASS" if cell.target.form == "sass" else "PTX, compiled by the driver"
+    return f"`{cell.target}` {form}"
+
+
+def _where(cell: Cell) -> list[str]:
+    driver = cell.toolkit.driver if cell.status == "native" else cell.toolkit.ptx_driver
+    return [
+        f"`{cell.name}`",
+        f"`{cell.target}`",
+        _capabilities(cell.target),
+        f"{driver} or newer",
+        ", ".join(cell.arch.gpu.products),
+    ]
+
+
+def _capabilities(target: Target) -> str:
+    lowest, highest = target.capability_range()
+    if highest == NEWEST_CAPABILITY:
+        return f"{lowest} and newer"
+    return str(lowest) if lowest == highest else f"{lowest} to {highest}"
+
+
+def _codes(codes: Iterable[str]) -> str:
+    targets = sorted((Target.parse(c) for c in codes), key=lambda t: (t.major, t.minor, t.suffix))
+    return ", ".join(f"`{t.number}`" for t in targets)
+
+
+def _problems(matrix: Matrix) -> str:
+    head_dims = sorted({v.head_dim for v in matrix.all_variants})
+    return (
+        f"- dtype: {', '.join(sorted({v.dtype for v in matrix.all_variants}))}\n"
+        f"- head_dim: any multiple of 8 up to {head_dims[-1]}; compiled for "
+        f"{', '.join(map(str, head_dims))}, the others are padded in shared memory\n"
+        "- which kernel serves which problem: [selection.md](selection.md)\n"
+    )
+
+
+def _selection_rows(variants: Sequence[Variant]) -> Iterable[list[str]]:
+    """One row a kernel shape, with the head_dims and dtypes that share it."""
+    dtypes: dict[tuple[int, tuple[str, ...]], list[str]] = {}
+    for v in variants:
+        dtypes.setdefault((v.head_dim, _shape(v)), []).append(v.dtype)
+    head_dims: dict[tuple[str, ...], list[int]] = {}
+    for (head_dim, shape), names in dtypes.items():
+        head_dims.setdefault((", ".join(names), *shape), []).append(head_dim)
+    for cells, dims in sorted(head_dims.items(), key=lambda item: item[1]):
+        yield [", ".join(map(str, dims)), *cells]
+
+
+def _shape(v: Variant) -> tuple[str, ...]:
+    return (
+        _lengths(v.serves.log2_seqlen_q),
+        _lengths(v.serves.log2_seqlen_k),
+        "any" if set(v.serves.masks) == set(MASKS) else ", ".join(v.serves.masks),
+        f"{v.block_m} x {v.block_n}",
+        str(v.warps),
+        str(v.stages),
+        v.reason,
+    )
+
+
+def _lengths(bounds: tuple[int, int]) -> str:
+    """The lengths of a range of log2 buckets: bucket 0 is {0, 1}, bucket b is 2^(b-1)+1 .. 2^b."""
+    low, high = bounds
+    first = 0 if low == 0 else 2 ** (low - 1) + 1
+    if high == MAX_LOG2_SEQLEN:
+        return "any" if low == 0 else f"{first} and more"
+    return f"{first} to {2**high}"
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
