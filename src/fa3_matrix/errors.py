@@ -1,6 +1,7 @@
-"""Errors that are not about an argument: one family, each message saying what was met, what is allowed, what to do.
+"""Errors that are not about an argument: one family.
 
-Wrong arguments raise ``ValueError``, ``TypeError`` or ``NotImplementedError``.
+Each message says what was met, what is allowed and what to do. Wrong arguments raise
+``ValueError``, ``TypeError`` or ``NotImplementedError``.
 """
 
 
@@ -9,7 +10,7 @@ class Fa3Error(Exception):
 
 
 class MatrixError(Fa3Error):
-    """``ci/matrix.toml`` is missing, malformed or contradicts itself; the message names file and line."""
+    """``ci/matrix.toml`` is missing, malformed or contradicts itself; names file and line."""
 
 
 class ToolkitError(Fa3Error):

@@ -79,7 +79,7 @@ def support(matrix: Matrix) -> str:
     toolkits = _table(
         ["CUDA", "label", "root may be named by", "PTX ISA", "targets"],
         (
-            [t.version, f"`{t.label}`", f"`{t.env}`", t.ptx_isa, _codes(t.codes)]
+            [t.version, f"`{t.label}`", f"`{t.env}`", t.ptx_isa, _numbers(t.targets)]
             for t in matrix.toolkits
         ),
     )
@@ -127,8 +127,8 @@ def _capabilities(target: Target) -> str:
     return str(lowest) if lowest == highest else f"{lowest} to {highest}"
 
 
-def _codes(codes: Iterable[str]) -> str:
-    targets = sorted((Target.parse(c) for c in codes), key=lambda t: (t.major, t.minor, t.suffix))
+def _numbers(names: Iterable[str]) -> str:
+    targets = sorted((Target.parse(c) for c in names), key=lambda t: (t.major, t.minor, t.suffix))
     return ", ".join(f"`{t.number}`" for t in targets)
 
 

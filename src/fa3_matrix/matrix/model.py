@@ -23,13 +23,13 @@ MAX_LOG2_SEQLEN = 16
 class Toolkit:
     """``[toolkits."X.Y"]``: one CUDA toolkit.
 
-    ``codes``: every ``code=`` its nvcc accepts; ``ptx_isa``: the PTX ISA it emits; ``driver``: the
+    ``targets``: every ``code=`` its nvcc accepts; ``ptx_isa``: the PTX ISA it emits; ``driver``: the
     oldest driver branch that loads its SASS; ``ptx_driver``: the oldest that compiles its PTX,
     ``None`` where no cell ships PTX.
     """
 
     version: str
-    codes: frozenset[str]
+    targets: frozenset[str]
     ptx_isa: str
     driver: int
     ptx_driver: int | None

@@ -98,13 +98,13 @@ def parse(text: str, path: Path = _RELATIVE) -> Matrix:
 def _toolkit(version: str, table: Table) -> Toolkit:
     if not re.fullmatch(r"\d+\.\d+", version):
         table.fail(f"{version!r} is not a toolkit version; write it like '13.3'")
-    codes: list[str] = table.list_of("codes", str, "a string")
-    for code in codes:
-        if _target(table, "codes", code).form != "sass":
-            table.fail(f"codes holds {code!r}: each must be an sm_ name", "codes")
+    targets: list[str] = table.list_of("targets", str, "a string")
+    for name in targets:
+        if _target(table, "targets", name).form != "sass":
+            table.fail(f"targets holds {name!r}: each must be an sm_ name", "targets")
     toolkit = Toolkit(
         version=version,
-        codes=frozenset(codes),
+        targets=frozenset(targets),
         ptx_isa=table.string("ptx_isa"),
         driver=table.integer("driver", 1),
         ptx_driver=table.integer("ptx_driver", 1) if "ptx_driver" in table else None,
@@ -184,7 +184,7 @@ def _check_compiles(table: Table, target: Target, toolkit: Toolkit) -> None:
     if target.needs(toolkit):
         return
     table.fail(
-        f"nvcc {toolkit.version} has no {target.code}; it has {', '.join(sorted(toolkit.codes))}",
+        f"nvcc {toolkit.version} has no {target.code}; it has {', '.join(sorted(toolkit.targets))}",
         "target",
     )
 

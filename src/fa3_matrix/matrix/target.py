@@ -47,11 +47,11 @@ class ComputeCapability(NamedTuple):
 NEWEST_CAPABILITY = ComputeCapability(99, 9)
 
 
-class HasCodes(Protocol):
-    """Anything that states nvcc's accepted codes, such as a ``Toolkit`` or a toolkit's probe."""
+class HasTargets(Protocol):
+    """Whatever states the targets that its nvcc accepts: a ``Toolkit``, a toolkit's probe."""
 
     @property
-    def codes(self) -> Collection[str]: ...
+    def targets(self) -> Collection[str]: ...
 
 
 @dataclass(frozen=True)
@@ -117,11 +117,11 @@ class Target:
         lowest, highest = self.capability_range()
         return lowest <= ComputeCapability(*capability) <= highest
 
-    def needs(self, toolkit: HasCodes | Collection[str]) -> bool:
+    def needs(self, toolkit: HasTargets | Collection[str]) -> bool:
         """Whether that toolkit can compile this target: its nvcc accepts the code.
 
-        ``toolkit`` states ``codes``, or is the collection of codes (``sm_80``, ``sm_90a`` ...)
+        ``toolkit`` states ``targets``, or is the collection of them (``sm_80``, ``sm_90a`` ...)
         itself. nvcc makes PTX for exactly the numbers for which it makes SASS.
         """
-        codes = toolkit if isinstance(toolkit, Collection) else toolkit.codes
-        return self.code in codes
+        accepted = toolkit if isinstance(toolkit, Collection) else toolkit.targets
+        return self.code in accepted
