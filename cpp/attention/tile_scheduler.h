@@ -1,0 +1,32 @@
+// The order in which the 1-D grid walks (query tile, head, batch entry).
+//
+// Heads are taken in sections whose K/V fit in L2 together. Inside a section the last query tile of every head comes first:
+// under a causal mask it is the longest, and work that starts longest-first leaves the shortest tail.
+#pragma once
+
+#include <cstdint>
+
+#include "attention/forward_params.h"
+#include "attention/host_device.h"
+
+namespace fa3 {
+
+struct Tile {
+  int32_t m_block, head, batch;
+};
+
+FA3_HOST_DEVICE Tile tile_of(const ForwardParams& p, int32_t index) {
+  const int32_t pairs = p.heads_q * p.batch;  // < 2^31, as num_tiles is
+  const int32_t section_tiles = p.num_m_blocks * p.heads_per_section;  // the host keeps it below 2^31
+  const int32_t section = index / section_tiles;
+  const int32_t within = index - section * section_tiles;
+  const int32_t first_pair = section * p.heads_per_section;
+  const int32_t left = pairs - first_pair;
+  const int32_t width = left < p.heads_per_section ? left : p.heads_per_section;
+  const int32_t row = within / width;
+  const int32_t pair = first_pair + within - row * width;
+  const int32_t batch = pair / p.heads_q;
+  return {p.num_m_blocks - 1 - row, pair - batch * p.heads_q, batch};
+}
+
+}  // namespace fa3

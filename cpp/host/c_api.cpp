@@ -1,0 +1,121 @@
+#include "host/c_api.h"
+
+#include <exception>
+
+#include "attention/forward_params.h"
+#include "host/build.h"
+#include "host/error.h"
+#include "host/forward.h"
+
+namespace {
+
+using fa3::Error;
+
+thread_local Error last_error{FA3_OK, ""};
+
+// Runs `body`, which returns a non-negative value, and turns an exception into `failure(status)`.
+template <typename Body, typename Failure>
+int32_t guarded(Body body, Failure failure) noexcept {
+  try {
+    return body();
+  } catch (Error& error) {
+    last_error = std::move(error);
+  } catch (const std::exception& error) {
+    last_error = {FA3_INTERNAL_ERROR, error.what()};
+  }
+  return failure(last_error.status);
+}
+
+template <typename Body>
+int32_t status_of(Body body) noexcept {
+  return guarded([&] { body(); return FA3_OK; }, [](Fa3Status status) { return status; });
+}
+
+// Handles and indices: -status, so that failures are negative.
+template <typename Body>
+int32_t value_of(Body body) noexcept {
+  return guarded(body, [](Fa3Status status) { return -status; });
+}
+
+fa3::Problem problem(int32_t dtype, int32_t head_dim, int32_t mask, int64_t seqlen_q, int64_t seqlen_k) {
+  if ((dtype != fa3::kFloat16 && dtype != fa3::kBFloat16) || mask < 0 || mask >= fa3::kMasks) {
+    fa3::fail(FA3_VALUE_ERROR, "no problem class has dtype ", dtype, " and mask ", mask);
+  }
+  return {dtype, head_dim, static_cast<Fa3Mask>(mask), seqlen_q, seqlen_k};
+}
+
+}  // namespace
+
+const char* fa3_last_error(void) { return last_error.message.c_str(); }
+int32_t fa3_last_status(void) { return last_error.status; }
+int32_t fa3_forward_abi_version(void) { return fa3::kForwardAbiVersion; }
+
+int32_t fa3_build_create(const char* name, int32_t min_capability, int32_t max_capability, int32_t is_ptx) {
+  return value_of([&] { return fa3::create_build(name, min_capability, max_capability, is_ptx != 0); });
+}
+
+int32_t fa3_build_add_variant(int32_t build, const Fa3Variant* variant) {
+  return value_of([&] {
+    fa3::Build& b = fa3::get_build(build);
+    if (b.is_finished) fa3::fail(FA3_BUILD_ERROR, "build ", b.name, " is finished");
+    b.kernels.push_back(std::make_unique<fa3::Kernel>(*variant, b.name));
+    return static_cast<int32_t>(b.kernels.size()) - 1;
+  });
+}
+
+int32_t fa3_build_finish(int32_t build) {
+  return status_of([&] { fa3::finish_build(fa3::get_build(build)); });
+}
+
+int32_t fa3_select(int32_t build, int32_t dtype, int32_t head_dim, int32_t mask, int64_t seqlen_q, int64_t seqlen_k) {
+  const int32_t selected = value_of([&] {
+    return fa3::get_build(build).table.select(problem(dtype, head_dim, mask, seqlen_q, seqlen_k)) + 1;
+  });
+  return selected > 0 ? selected - 1 : selected == 0 ? -1 : selected - 1;
+}
+
+int32_t fa3_activate(const int32_t* builds, int32_t count) {
+  return status_of([&] { fa3::activate(builds, count); });
+}
+
+int32_t fa3_decide(int32_t capability, int32_t dtype, int32_t head_dim, int32_t mask, int64_t seqlen_q, int64_t seqlen_k,
+                   int32_t* build, int32_t* variant) {
+  return status_of([&] {
+    const fa3::Decision decision =
+        fa3::decide(capability, problem(dtype, head_dim, mask, seqlen_q, seqlen_k), nullptr);
+    *build = decision.build;
+    *variant = decision.variant;
+  });
+}
+
+int32_t fa3_check(const Fa3Forward* forward) {
+  return status_of([&] { fa3::check_forward(*forward); });
+}
+
+int32_t fa3_forward(const Fa3Forward* forward, void* stream) {
+  return status_of([&] { fa3::launch_forward(*forward, static_cast<CUstream>(stream)); });
+}
+
+int32_t fa3_plan(const Fa3Forward* forward, int32_t build, int64_t l2_bytes, void* params, int64_t params_bytes,
+                 int32_t* variant, int64_t* tiles) {
+  return status_of([&] {
+    if (params_bytes != static_cast<int64_t>(sizeof(fa3::ForwardParams))) {
+      fa3::fail(FA3_VALUE_ERROR, "ForwardParams has ", sizeof(fa3::ForwardParams), " bytes, not ", params_bytes);
+    }
+    const fa3::Build& b = fa3::get_build(build);
+    *variant = b.table.select(fa3::problem_of(*forward));
+    if (*variant == fa3::SelectionTable::kNone) {
+      fa3::fail(FA3_NO_KERNEL_ERROR, "build ", b.name, " has no variant for this problem");
+    }
+    *tiles = fa3::plan_forward(*forward, b.kernels[*variant]->variant().block_m, l2_bytes,
+                               *static_cast<fa3::ForwardParams*>(params));
+  });
+}
+
+int32_t fa3_driver_version(int32_t* version) {
+  return status_of([&] { *version = fa3::Driver::get().version; });
+}
+
+int32_t fa3_device_capability(int32_t device, int32_t* capability) {
+  return status_of([&] { *capability = fa3::Device::get(device).capability; });
+}

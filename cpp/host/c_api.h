@@ -1,0 +1,112 @@
+// The host library's C interface: what Python (ctypes) and the torch operators call.
+//
+// No function throws. One that fails returns a status other than FA3_OK (or a negative handle or index) and leaves a
+// message for fa3_last_error(), per thread. Nothing here touches the driver unless its comment says so, so that a machine
+// without a GPU can load, inspect and test it.
+#pragma once
+
+#include <stdint.h>
+
+#define FA3_API __attribute__((visibility("default")))
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// The kind of an error; Python raises the exception of that kind.
+enum Fa3Status {
+  FA3_OK = 0,
+  FA3_VALUE_ERROR = 1,
+  FA3_TYPE_ERROR = 2,
+  FA3_DRIVER_ERROR = 3,     // no driver, too old, or it refused a call
+  FA3_NO_KERNEL_ERROR = 4,  // no active build serves this GPU and problem
+  FA3_BUILD_ERROR = 5,      // a build folder is incomplete or contradicts itself
+  FA3_INTERNAL_ERROR = 6,
+};
+
+// Mask classes, also bits of Fa3Variant::masks.
+enum Fa3Mask { FA3_MASK_FULL = 0, FA3_MASK_CAUSAL = 1, FA3_MASK_LOCAL = 2 };
+
+FA3_API const char* fa3_last_error(void);
+FA3_API int32_t fa3_last_status(void);
+
+// kForwardAbiVersion of attention/forward_params.h: kernels of another version must not be launched.
+FA3_API int32_t fa3_forward_abi_version(void);
+
+// --- builds ---------------------------------------------------------------------------------------------------------
+
+typedef struct Fa3Variant {
+  const char* name;    // of the kernel in the fatbin
+  const char* fatbin;  // absolute path; read when the variant is first launched
+  int32_t dtype;       // number of the torch ScalarType: 5 float16, 15 bfloat16
+  int32_t head_dim;    // compiled
+  int32_t block_m;
+  int32_t block_n;
+  int32_t threads;
+  int32_t dynamic_shared_bytes;
+  int32_t log2_seqlen_q[2];  // served range of ceil(log2(seqlen)), inclusive, in 0..16
+  int32_t log2_seqlen_k[2];
+  int32_t masks;  // bit 1 << Fa3Mask
+} Fa3Variant;
+
+// Capabilities are 10 * major + minor, both ends inclusive. Returns a handle, valid for the life of the process.
+FA3_API int32_t fa3_build_create(const char* name, int32_t min_capability, int32_t max_capability, int32_t is_ptx);
+// Returns the variant's index.
+FA3_API int32_t fa3_build_add_variant(int32_t build, const Fa3Variant* variant);
+// Fills the selection table; fails if two variants serve one class. The build can't change afterwards.
+FA3_API int32_t fa3_build_finish(int32_t build);
+// The variant of a finished build that serves the class, or -1.
+FA3_API int32_t fa3_select(int32_t build, int32_t dtype, int32_t head_dim, int32_t mask, int64_t seqlen_q,
+                           int64_t seqlen_k);
+
+// The builds that calls use from now on, in order of preference. Cheap; for the whole process.
+FA3_API int32_t fa3_activate(const int32_t* builds, int32_t count);
+// The first active build that runs on `capability` and serves the class.
+FA3_API int32_t fa3_decide(int32_t capability, int32_t dtype, int32_t head_dim, int32_t mask, int64_t seqlen_q,
+                           int64_t seqlen_k, int32_t* build, int32_t* variant);
+
+// --- attention ------------------------------------------------------------------------------------------------------
+
+typedef struct Fa3Tensor {
+  const void* data;
+  const int64_t* sizes;
+  const int64_t* strides;  // elements
+  int32_t rank;            // -1: the tensor was not given
+  int32_t dtype;           // number of the torch ScalarType
+  int32_t device;          // CUDA ordinal, -1: not on a CUDA device
+} Fa3Tensor;
+
+typedef struct Fa3Forward {
+  Fa3Tensor q, k, v;  // (batch, seqlen, heads, head_dim); varlen (rows, heads, head_dim)
+  // Varlen only: int32, (batch + 1) and (batch).
+  Fa3Tensor cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k;
+  int32_t is_varlen;
+  int32_t causal;
+  int64_t max_seqlen_q, max_seqlen_k;  // varlen only
+  int64_t window_left, window_right;   // negative: no limit
+  double softmax_scale;
+  double softcap;  // 0: off
+  void* out;       // as q, contiguous; not read by fa3_check
+  void* lse;       // float32 (batch, heads, seqlen), varlen (heads, rows); contiguous
+} Fa3Forward;
+
+// Everything about the arguments that can be checked without reading device memory. Doesn't touch the driver.
+FA3_API int32_t fa3_check(const Fa3Forward* forward);
+// Enqueues the attention of arguments that fa3_check has passed. Loads the kernel at its first use, never synchronises,
+// allocates no device memory itself. Uses the driver.
+FA3_API int32_t fa3_forward(const Fa3Forward* forward, void* stream);
+// What fa3_forward would launch on a GPU with that much L2, from one build: the variant's index, its fa3::ForwardParams
+// and the grid's size (0: nothing to launch). Doesn't touch the driver.
+FA3_API int32_t fa3_plan(const Fa3Forward* forward, int32_t build, int64_t l2_bytes, void* params, int64_t params_bytes,
+                         int32_t* variant, int64_t* tiles);
+
+// --- driver ---------------------------------------------------------------------------------------------------------
+
+// 1000 * major + 10 * minor of the newest CUDA that the driver supports. Uses the driver.
+FA3_API int32_t fa3_driver_version(int32_t* version);
+// Uses the driver.
+FA3_API int32_t fa3_device_capability(int32_t device, int32_t* capability);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,156 @@
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "host/error.h"
+#include "host/forward.h"
+
+namespace fa3 {
+namespace {
+
+// Row indices and their differences stay inside int32 in the kernel.
+constexpr int64_t kMaxRows = int64_t{1} << 30;
+
+struct Named {
+  const char* name;
+  const Fa3Tensor& tensor;
+};
+
+// By ScalarType number.
+std::string dtype_text(int32_t dtype) {
+  static constexpr std::array<const char*, 29> kNames = {
+      "uint8",      "int8",   "int16",        "int32",         "int64",  "float16", "float32",
+      "float64",    "complex32", "complex64", "complex128",    "bool",   "qint8",   "quint8",
+      "qint32",     "bfloat16", "quint4x2",   "quint2x4",      "bits1x8", "bits2x4", "bits4x2",
+      "bits8",      "bits16", "float8_e5m2",  "float8_e4m3fn", "float8_e5m2fnuz", "float8_e4m3fnuz", "uint16", "uint32"};
+  if (dtype >= 0 && dtype < static_cast<int32_t>(kNames.size())) return kNames[dtype];
+  return concat("ScalarType ", dtype);
+}
+
+std::string device_text(int32_t device) { return device < 0 ? "no CUDA device" : concat("cuda:", device); }
+
+std::string shape_text(const Fa3Tensor& t) {
+  std::ostringstream text;
+  text << "(";
+  for (int32_t i = 0; i < t.rank; ++i) text << (i == 0 ? "" : ", ") << t.sizes[i];
+  text << (t.rank == 1 ? ",)" : ")");
+  return std::move(text).str();
+}
+
+void check_layout(const Named& named, bool is_varlen) {
+  const auto& [name, t] = named;
+  const int32_t rank = is_varlen ? 3 : 4;
+  if (t.rank != rank) {
+    fail(FA3_VALUE_ERROR, name, " has shape ", shape_text(t), "; ", rank, " dimensions are needed: ",
+         is_varlen ? "(rows, heads, head_dim)" : "(batch, seqlen, heads, head_dim)");
+  }
+  const int64_t head_dim = t.sizes[rank - 1];
+  if (head_dim < 8 || head_dim > kMaxHeadDim || head_dim % 8 != 0) {
+    fail(FA3_VALUE_ERROR, name, " has head_dim ", head_dim, "; multiples of 8 from 8 to ", kMaxHeadDim, " are supported");
+  }
+  if (t.strides[rank - 1] != 1) {
+    fail(FA3_VALUE_ERROR, name, " has stride ", t.strides[rank - 1],
+         " in its last dimension, which must be contiguous; call .contiguous()");
+  }
+  if (t.sizes[rank - 3] > kMaxRows) {
+    fail(FA3_VALUE_ERROR, name, " has ", t.sizes[rank - 3], " rows; at most ", kMaxRows, " are supported");
+  }
+}
+
+void check_dtype(const Named& named, int32_t dtype) {
+  if (named.tensor.dtype != dtype) {
+    fail(FA3_TYPE_ERROR, named.name, " is ", dtype_text(named.tensor.dtype), "; ", dtype_text(dtype), " is needed",
+         dtype == kInt32 ? "" : ", as q");
+  }
+}
+
+void check_device(const Named& named, int32_t device) {
+  if (named.tensor.device != device) {
+    fail(FA3_VALUE_ERROR, named.name, " is on ", device_text(named.tensor.device), " but q is on ", device_text(device),
+         "; all tensors must be on one CUDA device");
+  }
+}
+
+void check_indices(const Named& named, int64_t entries, int32_t device) {
+  const auto& [name, t] = named;
+  if (t.rank < 0) return;
+  check_device(named, device);
+  check_dtype(named, kInt32);
+  if (t.rank != 1 || t.sizes[0] != entries) {
+    fail(FA3_VALUE_ERROR, name, " has shape ", shape_text(t), "; (", entries, ",) is needed");
+  }
+  if (entries > 1 && t.strides[0] != 1) fail(FA3_VALUE_ERROR, name, " must be contiguous; call .contiguous()");
+}
+
+void check_same(const char* what, const Named& a, int64_t size_a, const Named& b, int64_t size_b) {
+  if (size_a != size_b) {
+    fail(FA3_VALUE_ERROR, a.name, " and ", b.name, " differ in ", what, ": ", size_a, " and ", size_b, " (shapes ",
+         shape_text(a.tensor), " and ", shape_text(b.tensor), ")");
+  }
+}
+
+int64_t size_of(const Named& named, int32_t from_end) { return named.tensor.sizes[named.tensor.rank - from_end]; }
+
+void check_max_seqlen(const char* name, int64_t value) {
+  if (value < 0) fail(FA3_VALUE_ERROR, name, " is ", value, "; it must be at least the longest sequence");
+}
+
+// Returns the batch size.
+int64_t check_varlen(const Fa3Forward& f) {
+  const Fa3Tensor& cu = f.cu_seqlens_q;
+  for (const auto& [name, t] : {Named{"cu_seqlens_q", f.cu_seqlens_q}, Named{"cu_seqlens_k", f.cu_seqlens_k}}) {
+    if (t.rank != 1 || t.sizes[0] < 1) {
+      fail(FA3_VALUE_ERROR, name, " has shape ", t.rank < 0 ? "None" : shape_text(t), "; (batch + 1,) is needed");
+    }
+  }
+  const int64_t batch = cu.sizes[0] - 1;
+  check_indices({"cu_seqlens_q", f.cu_seqlens_q}, batch + 1, f.q.device);
+  check_indices({"cu_seqlens_k", f.cu_seqlens_k}, batch + 1, f.q.device);
+  check_indices({"seqused_q", f.seqused_q}, batch, f.q.device);
+  check_indices({"seqused_k", f.seqused_k}, batch, f.q.device);
+  check_max_seqlen("max_seqlen_q", f.max_seqlen_q);
+  check_max_seqlen("max_seqlen_k", f.max_seqlen_k);
+  return batch;
+}
+
+}  // namespace
+
+void check_forward(const Fa3Forward& f) {
+  const Named q{"q", f.q}, k{"k", f.k}, v{"v", f.v};
+  if (f.q.device < 0) fail(FA3_VALUE_ERROR, "q is on no CUDA device; move the tensors to one with .cuda()");
+  if (f.q.dtype != kFloat16 && f.q.dtype != kBFloat16) {
+    fail(FA3_TYPE_ERROR, "q is ", dtype_text(f.q.dtype), "; float16 and bfloat16 are supported");
+  }
+  for (const Named& named : {k, v}) {
+    check_device(named, f.q.device);
+    check_dtype(named, f.q.dtype);
+  }
+  for (const Named& named : {q, k, v}) check_layout(named, f.is_varlen);
+  check_same("head_dim", q, size_of(q, 1), k, size_of(k, 1));
+  check_same("head_dim", q, size_of(q, 1), v, size_of(v, 1));
+  check_same("heads", k, size_of(k, 2), v, size_of(v, 2));
+  check_same(f.is_varlen ? "rows" : "seqlen", k, size_of(k, 3), v, size_of(v, 3));
+  const int64_t heads_q = size_of(q, 2);
+  const int64_t heads_k = size_of(k, 2);
+  if (heads_q < 1 || heads_k < 1 || heads_q % heads_k != 0) {
+    fail(FA3_VALUE_ERROR, "q has ", heads_q, " heads and k ", heads_k, "; q's must be a positive multiple of k's");
+  }
+  int64_t batch = f.q.sizes[0];
+  if (f.is_varlen) {
+    batch = check_varlen(f);
+  } else {
+    check_same("batch", q, f.q.sizes[0], k, f.k.sizes[0]);
+    check_same("batch", q, f.q.sizes[0], v, f.v.sizes[0]);
+  }
+  if (batch > std::numeric_limits<int32_t>::max() / heads_q) {
+    fail(FA3_VALUE_ERROR, "batch ", batch, " x ", heads_q, " heads exceed 2^31 - 1; split the batch");
+  }
+  if (!std::isfinite(static_cast<float>(f.softmax_scale))) {
+    fail(FA3_VALUE_ERROR, "softmax_scale is ", f.softmax_scale, "; it must be a finite float32");
+  }
+  if (!std::isfinite(static_cast<float>(f.softcap)) || f.softcap < 0) {
+    fail(FA3_VALUE_ERROR, "softcap is ", f.softcap, "; it must be finite and at least 0 (0: off)");
+  }
+}
+
+}  // namespace fa3

@@ -1,0 +1,89 @@
+#include "host/selection.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "host/error.h"
+
+namespace fa3 {
+namespace {
+
+bool is_range(const int32_t (&range)[2]) {
+  return 0 <= range[0] && range[0] <= range[1] && range[1] <= kMaxLog2Seqlen;
+}
+
+void check(const Fa3Variant& v) {
+  const bool known = (v.dtype == kFloat16 || v.dtype == kBFloat16) && v.head_dim >= 8 && v.head_dim <= kMaxHeadDim &&
+                     v.head_dim % 8 == 0 && v.block_m > 0 && v.block_n > 0 && v.threads > 0 && v.threads <= 1024 &&
+                     v.dynamic_shared_bytes >= 0 && v.masks > 0 && v.masks < (1 << kMasks) &&
+                     is_range(v.log2_seqlen_q) && is_range(v.log2_seqlen_k);
+  if (!known) fail(FA3_BUILD_ERROR, "variant ", v.name, " states impossible values; rebuild its cell");
+}
+
+}  // namespace
+
+int32_t log2_seqlen(int64_t seqlen) {
+  if (seqlen <= 1) return 0;
+  return std::min<int32_t>(std::bit_width(static_cast<uint64_t>(seqlen - 1)), kMaxLog2Seqlen);
+}
+
+Window normalised_window(bool causal, int64_t left, int64_t right, int64_t rows_q, int64_t rows_k) {
+  if (causal) right = 0;
+  // Row i of rows_q sees keys i + rows_k - rows_q - left .. i + rows_k - rows_q + right.
+  if (left < 0 || left >= rows_k - 1) left = -1;
+  if (right < 0 || right >= rows_q - 1) right = -1;
+  const Fa3Mask mask = left >= 0 ? FA3_MASK_LOCAL
+                       : right < 0 ? FA3_MASK_FULL
+                       : right == 0 ? FA3_MASK_CAUSAL
+                                    : FA3_MASK_LOCAL;
+  return {static_cast<int32_t>(left), static_cast<int32_t>(right), mask};
+}
+
+SelectionTable::SelectionTable(const std::vector<Fa3Variant>& variants) {
+  for (const Fa3Variant& v : variants) check(v);
+  for (const int32_t dtype : {kFloat16, kBFloat16}) {
+    auto& classes = head_dims_[dtype == kBFloat16];
+    classes.fill(kNone);
+    std::vector<int32_t> compiled;
+    for (const Fa3Variant& v : variants) {
+      if (v.dtype == dtype) compiled.push_back(v.head_dim);
+    }
+    std::sort(compiled.begin(), compiled.end());
+    compiled.erase(std::unique(compiled.begin(), compiled.end()), compiled.end());
+    int32_t next = 0;
+    for (const int32_t head_dim : compiled) {
+      Buckets buckets;
+      buckets.fill(kNone);
+      for (size_t index = 0; index < variants.size(); ++index) {
+        const Fa3Variant& v = variants[index];
+        if (v.dtype != dtype || v.head_dim != head_dim) continue;
+        for (int32_t mask = 0; mask < kMasks; ++mask) {
+          if (!(v.masks >> mask & 1)) continue;
+          for (int32_t q = v.log2_seqlen_q[0]; q <= v.log2_seqlen_q[1]; ++q) {
+            for (int32_t k = v.log2_seqlen_k[0]; k <= v.log2_seqlen_k[1]; ++k) {
+              int16_t& entry = buckets[(mask * kBuckets + q) * kBuckets + k];
+              if (entry != kNone) {
+                fail(FA3_BUILD_ERROR, "variants ", variants[entry].name, " and ", v.name,
+                     " both serve log2 seqlen_q ", q, ", seqlen_k ", k, "; correct the variant table and rebuild");
+              }
+              entry = static_cast<int16_t>(index);
+            }
+          }
+        }
+      }
+      for (; next < head_dim / 8; ++next) classes[next] = static_cast<int16_t>(buckets_.size());
+      buckets_.push_back(buckets);
+    }
+  }
+}
+
+int32_t SelectionTable::select(const Problem& problem) const {
+  if (problem.head_dim < 1 || problem.head_dim > kMaxHeadDim) return kNone;
+  const int16_t head_dim = head_dims_[problem.dtype == kBFloat16][(problem.head_dim + 7) / 8 - 1];
+  if (head_dim == kNone) return kNone;
+  const int32_t q = log2_seqlen(problem.seqlen_q);
+  const int32_t k = log2_seqlen(problem.seqlen_k);
+  return buckets_[head_dim][(problem.mask * kBuckets + q) * kBuckets + k];
+}
+
+}  // namespace fa3

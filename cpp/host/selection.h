@@ -1,0 +1,61 @@
+// Which variant serves a problem: a dense table over problem classes, filled once per build.
+//
+// A class is dtype x compiled head_dim x mask x ceil(log2(seqlen_q)) x ceil(log2(seqlen_k)). Plain C++.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "host/c_api.h"
+
+namespace fa3 {
+
+inline constexpr int32_t kFloat16 = 5;    // torch ScalarType numbers, fixed by the stable ABI
+inline constexpr int32_t kInt32 = 3;
+inline constexpr int32_t kBFloat16 = 15;
+inline constexpr int32_t kMaxHeadDim = 256;
+inline constexpr int32_t kMaxLog2Seqlen = 16;  // longer sequences are served like 65,536
+inline constexpr int32_t kMasks = 3;
+
+struct Problem {
+  int32_t dtype;
+  int32_t head_dim;
+  Fa3Mask mask;
+  int64_t seqlen_q, seqlen_k;
+};
+
+// ceil(log2(seqlen)) clipped to 0..kMaxLog2Seqlen.
+int32_t log2_seqlen(int64_t seqlen);
+
+struct Window {
+  int32_t left, right;  // -1: no limit
+  Fa3Mask mask;
+};
+
+// Drops limits that mask nothing (as FlashAttention does) and names the mask's class. `rows_q` and `rows_k` bound every
+// sequence's length.
+Window normalised_window(bool causal, int64_t left, int64_t right, int64_t rows_q, int64_t rows_k);
+
+class SelectionTable {
+ public:
+  static constexpr int32_t kNone = -1;
+
+  // Throws fa3::Error when a variant is malformed or two serve one class.
+  explicit SelectionTable(const std::vector<Fa3Variant>& variants);
+  SelectionTable() = default;
+
+  // The serving variant's index or kNone.
+  int32_t select(const Problem& problem) const;
+
+ private:
+  static constexpr int32_t kBuckets = kMaxLog2Seqlen + 1;
+  static constexpr int32_t kHeadDims = kMaxHeadDim / 8;
+  using Buckets = std::array<int16_t, kMasks * kBuckets * kBuckets>;
+
+  // Per dtype and head_dim / 8 (rounded up, less one): which of buckets_, that of the smallest compiled head_dim that fits.
+  std::array<std::array<int16_t, kHeadDims>, 2> head_dims_{};
+  std::vector<Buckets> buckets_;
+};
+
+}  // namespace fa3
