@@ -118,7 +118,9 @@ def _define_wheel(arch: str) -> None:
                 session.error(f"{option} is not known; write `-- --toolkit 12.4`")
         call(session, "build.wheel", f"{arch}-{MATRIX.toolkit(version).label}")
 
-    wheel.__doc__ = f"Build {arch}'s wheel and prove it fit to ship (toolkit 13.3, or -- --toolkit 12.4)."
+    wheel.__doc__ = (
+        f"Build {arch}'s wheel and prove it fit to ship (toolkit 13.3, or -- --toolkit 12.4)."
+    )
 
 
 for _cell in (*MATRIX.cells, *MATRIX.twins):

@@ -75,9 +75,7 @@ def check_contents(wheel: Path, cell: str) -> None:
     fatbins = {name for name in names if name.endswith(".fatbin")}
     stated = {f"{folder}/{variant['file']}" for variant in manifest["variants"]}
     if fatbins != stated:
-        raise BuildError(
-            f"{wheel.name}: fatbins and manifest differ: {sorted(fatbins ^ stated)}"
-        )
+        raise BuildError(f"{wheel.name}: fatbins and manifest differ: {sorted(fatbins ^ stated)}")
 
 
 def try_in_clean_environment(wheel: Path, cell: str) -> None:

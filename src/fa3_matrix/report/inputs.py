@@ -53,7 +53,9 @@ def read(build: Path) -> Inputs:
         },
         comparisons={path.stem: _json.read(path) for path in sorted(build.glob("compare/*.json"))},
         results={
-            (result["kind"], result["cell"]): result for result in results if result["kind"] != "peers"
+            (result["kind"], result["cell"]): result
+            for result in results
+            if result["kind"] != "peers"
         },
         peers=next((result for result in results if result["kind"] == "peers"), None),
     )

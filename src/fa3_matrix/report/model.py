@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
-from fa3_matrix.matrix import Cell, Matrix, Twin
+from fa3_matrix.matrix import Cell, Gpu, Matrix, Twin
 from fa3_matrix.report.inputs import Inputs, Json
 
 # What the project promises of a cold build of all cells, on 2 cores.
@@ -17,7 +16,7 @@ STAGES = ("build", "audit", "compare", "correctness", "performance")
 
 @dataclass(frozen=True)
 class _Stage:
-    """How far one stage of one cell got. `state`: "passed", "failed", "stale" or "not run"."""
+    """How far one stage of one cell got: "passed", "failed", "stale", "not run" or "does not apply"."""
 
     state: str
     text: str
@@ -33,8 +32,8 @@ def assemble(matrix: Matrix, inputs: Inputs) -> Json:
     "built", "tested"), `reason` (a sentence, empty when there is nothing to say), `seconds` (of the
     build, null when not built) and `variants`.
     """
-    cells = {cell.name: _cell(cell, inputs) for cell in matrix.cells}
-    twins = {twin.name: _cell(twin, inputs) for twin in matrix.twins}
+    cells = {cell.name: _cell(cell, matrix, inputs) for cell in matrix.cells}
+    twins = {twin.name: _cell(twin, matrix, inputs) for twin in matrix.twins}
     everything = cells | twins
     return {
         "generated": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -45,7 +44,7 @@ def assemble(matrix: Matrix, inputs: Inputs) -> Json:
         "figures": _figures(cells, inputs),
         "cells": cells,
         "twins": twins,
-        "comparisons": _comparisons(inputs),
+        "comparisons": _comparisons(matrix, inputs),
         "advisories": _advisories(inputs),
         "failures": [
             {"cell": name, "stage": stage, "text": entry["stages"][stage]["text"]}
@@ -60,14 +59,17 @@ def assemble(matrix: Matrix, inputs: Inputs) -> Json:
     }
 
 
-def _cell(cell: Cell | Twin, inputs: Inputs) -> Json:
+def _cell(cell: Cell | Twin, matrix: Matrix, inputs: Inputs) -> Json:
     manifest = inputs.manifests.get(cell.name)
+    gpu = cell.arch.gpu
+    if isinstance(cell, Twin):
+        gpu = next(g for g in matrix.gpus if any(map(cell.target.runs_on, g.capabilities)))
     stages = {
         "build": _build_stage(cell.name, inputs),
         "audit": _audit_stage(cell.name, inputs),
         "compare": _compare_stage(cell, inputs),
-        "correctness": _result_stage("correctness", cell.name, inputs),
-        "performance": _result_stage("performance", cell.name, inputs),
+        "correctness": _result_stage("correctness", cell, gpu, inputs),
+        "performance": _result_stage("performance", cell, gpu, inputs),
     }
     state, reason = _state(stages)
     return {
@@ -118,19 +120,22 @@ def _audit_stage(name: str, inputs: Inputs) -> _Stage:
 def _compare_stage(cell: Cell | Twin, inputs: Inputs) -> _Stage:
     comparison = inputs.comparisons.get(cell.arch.name)
     if isinstance(cell, Twin):
-        return _Stage("not run", "twins are not compared")
+        return _Stage("does not apply", "cells are compared, not their twins")
     if comparison and cell.name in (comparison["a"]["cell"], comparison["b"]["cell"]):
         return _Stage("passed", f"{comparison['a']['cell']} with {comparison['b']['cell']}")
     return _Stage("not run", "needs both toolkits' builds of this arch")
 
 
-def _result_stage(kind: str, name: str, inputs: Inputs) -> _Stage:
-    result = inputs.results.get((kind, name))
+def _result_stage(kind: str, cell: Cell | Twin, gpu: Gpu, inputs: Inputs) -> _Stage:
+    result = inputs.results.get((kind, cell.name))
     if not result:
-        return _Stage("not run", "nobody has run it on this build yet")
+        session = {"correctness": "correctness", "performance": "bench"}[kind]
+        return _Stage(
+            "not run", f"`nox -s {session}-{gpu.name}` runs it on {' or '.join(gpu.products)}"
+        )
     if result["state"] in ("failed", "not run"):
         return _Stage(result["state"], result["reason"])
-    if result["manifest_sha256"] != inputs.manifest_sha256.get(name):
+    if result["manifest_sha256"] != inputs.manifest_sha256.get(cell.name):
         return _Stage("stale", "the last run was of another build; run it again")
     gpu = result["machine"]["gpu"]
     if kind == "performance":
@@ -141,7 +146,7 @@ def _result_stage(kind: str, name: str, inputs: Inputs) -> _Stage:
 def _headline(cells: dict[str, Json]) -> str:
     """One sentence: what a reader who stops here must know."""
     total = len(cells)
-    count = {state: 0 for state in ("failed", "not built", "built", "tested")}
+    count = dict.fromkeys(("failed", "not built", "built", "tested"), 0)
     for entry in cells.values():
         count[entry["state"]] += 1
     parts = [f"{count['built'] + count['tested']} of {total} cells built and audited"]
@@ -149,10 +154,12 @@ def _headline(cells: dict[str, Json]) -> str:
         parts.append(f"{count['failed']} failed")
     if count["not built"]:
         parts.append(f"{count['not built']} not built")
-    parts.append(
-        f"{count['tested']} of {total} tested on a GPU" if count["tested"] else "none tested on a GPU"
-    )
-    return "; ".join(parts) + "."
+    tested = f"{count['tested']} of {total}" if count["tested"] else "none"
+    parts.append(f"{tested} tested on a GPU")
+    reasons = {entry["reason"] for entry in cells.values() if entry["state"] == "built"}
+    # One reason for all of them belongs in the sentence; several are in the table.
+    why = f" ({reasons.pop()})" if len(reasons) == 1 else ""
+    return "; ".join(parts) + why + "."
 
 
 def _figures(cells: dict[str, Json], inputs: Inputs) -> Json:
@@ -164,7 +171,8 @@ def _figures(cells: dict[str, Json], inputs: Inputs) -> Json:
         "build_seconds": sum(entry["seconds"] for entry in built) if built else None,
         "build_budget_seconds": COLD_BUILD_BUDGET_SECONDS,
         "peak_compiler_bytes": max(
-            (manifest["peak_compiler_bytes"] for manifest in inputs.manifests.values()), default=None
+            (manifest["peak_compiler_bytes"] for manifest in inputs.manifests.values()),
+            default=None,
         ),
         "compiler_budget_bytes": COMPILER_MEMORY_BUDGET_BYTES,
         "bytes": sum(v["bytes"] for entry in built for v in entry["variants"]),
@@ -177,6 +185,7 @@ def _revisions(inputs: Inputs) -> list[str]:
         {
             manifest["git_revision"] + ("-dirty" if manifest["git_dirty"] else "")
             for manifest in inputs.manifests.values()
+            if manifest["git_revision"]
         }
     )
 
@@ -200,11 +209,10 @@ def _not_run(entries: dict[str, Json]) -> list[Json]:
     for name, entry in entries.items():
         for stage in STAGES:
             state, text = entry["stages"][stage]["state"], entry["stages"][stage]["text"]
-            if state in ("not run", "stale") and (stage != "compare" or name in entries):
+            if state in ("not run", "stale"):
                 grouped.setdefault((stage, text), []).append(name)
     return [
-        {"stage": stage, "reason": text, "cells": names}
-        for (stage, text), names in grouped.items()
+        {"stage": stage, "reason": text, "cells": names} for (stage, text), names in grouped.items()
     ]
 
 
@@ -216,5 +224,33 @@ def _ran(kind: str, inputs: Inputs) -> list[Json]:
     ]
 
 
-def _comparisons(inputs: Inputs) -> list[Any]:
-    return [inputs.comparisons[arch] for arch in sorted(inputs.comparisons)]
+def _comparisons(matrix: Matrix, inputs: Inputs) -> list[Json]:
+    return [
+        inputs.comparisons[arch.name] | {"summary": _summary(inputs.comparisons[arch.name])}
+        for arch in matrix.archs
+        if arch.name in inputs.comparisons
+    ]
+
+
+def _summary(comparison: Json) -> Json:
+    """One arch's comparison in a row: [with a's toolkit, with b's], or how many variants changed."""
+    rows = comparison["variants"]
+
+    def total(*keys: str) -> list[float]:
+        return [sum(row[arm][key] for row in rows for key in keys) for arm in ("a", "b")]
+
+    def changed(key: str, sign: int) -> int:
+        return sum(sign * (row["b"][key] - row["a"][key]) > 0 for row in rows)
+
+    return {
+        "variants": len(rows),
+        "identical_sass": sum(row["sass_identical"] for row in rows),
+        "sass_instructions": total("sass_instructions"),
+        "spill_bytes": total("spill_store_bytes", "spill_load_bytes"),
+        "more_registers": changed("registers", 1),
+        "fewer_registers": changed("registers", -1),
+        "higher_occupancy": changed("warps_per_sm", 1),
+        "lower_occupancy": changed("warps_per_sm", -1),
+        "bytes": total("bytes"),
+        "compile_seconds": total("compile_seconds"),
+    }

@@ -17,6 +17,7 @@ _MARKS = {
     "tested": "●",
     "passed": "✓",
     "stale": "↻",
+    "does not apply": "·",
 }
 
 
@@ -58,15 +59,15 @@ def seconds(value: float | None) -> str:
     if value < 100:
         return f"{value:.1f} s"
     minutes, rest = divmod(round(value), 60)
-    return f"{minutes} min {rest} s"
+    return f"{minutes} min {rest} s" if rest else f"{minutes} min"
 
 
-def size(value: int | None) -> str:
+def size(value: float | None) -> str:
     """Bytes in decimal units: `812 B`, `93 kB`, `1.84 GB`."""
     if value is None:
         return "–"
     if value < 1000:
-        return f"{value} B"
+        return f"{value:.0f} B"
     if value < 1e6:
         return f"{value / 1e3:.0f} kB"
     if value < 1e9:
