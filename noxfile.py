@@ -47,9 +47,8 @@ def matrix(session: nox.Session) -> None:
     install(session, *([CUDA_TORCH] if has_gpu else []), extras="build,cli,bench")
     failed = False
     for command in (
-        ["toolkits"],
-        ["build", "all"],
-        ["build", "compare"],
+        ["toolkits", "report"],
+        ["build.all_cells"],
         ["bench", "smoke"],
         ["report"],
     ):
@@ -66,21 +65,21 @@ def matrix(session: nox.Session) -> None:
 def toolkits(session: nox.Session) -> None:
     """Find or provision the CUDA toolkits, probe and print them."""
     install(session, extras="build,cli")
-    call(session, "toolkits", *session.posargs)
+    call(session, "toolkits", "report", *session.posargs)
 
 
 @nox.session
 def build(session: nox.Session) -> None:
     """Build and audit all cells and twins and the host library."""
     install(session, extras="build,cli")
-    call(session, "build", "all", *session.posargs)
+    call(session, "build.all_cells", *session.posargs)
 
 
 def _define_build(cell: str, target: str) -> None:
     @nox.session(name=f"build-{cell}")
     def build_cell(session: nox.Session) -> None:
         install(session, extras="build,cli")
-        call(session, "build", cell, *session.posargs)
+        call(session, "build.all_cells", cell, *session.posargs)
 
     build_cell.__doc__ = f"Build and audit {cell} ({target})."
 

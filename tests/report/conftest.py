@@ -40,6 +40,22 @@ def variant(name: str, **more: Any) -> Json:
     } | more
 
 
+def compared(name: str, **b: Any) -> Json:
+    """One row of a comparison: both arms alike but for what `b` says of the second."""
+    a = {
+        "registers": 240,
+        "spill_bytes": 0,
+        "stack_bytes": 0,
+        "instructions": 4000,
+        "ctas_per_sm": 2,
+        "warps_per_sm": 8,
+        "bytes": 60_000,
+        "compile_seconds": 5.0,
+    }
+    opcodes = {"MOV": -14, "HMMA": 2} if b else {}
+    return {"name": name, "a": a, "b": a | b, "opcodes": opcodes, "same_sass": not b}
+
+
 class BuildFolder:
     """Writes the stages' JSON under `path`; every method returns what it wrote."""
 
@@ -64,6 +80,17 @@ class BuildFolder:
         } | more
         _json.write_atomic(self.path / "cells" / cell / "fa3" / "manifest.json", manifest)
         return manifest
+
+    def timing(self, cell: str, cold_seconds: float) -> Json:
+        timing = {"schema": 1, "cold_seconds": cold_seconds, "jobs": 2}
+        _json.write_atomic(self.path / "cells" / cell / "fa3_timing.json", timing)
+        return timing
+
+    def comparison(self, arch: str, a: str, b: str, *rows: Json) -> Json:
+        arms = {"a": a, "b": b}
+        comparison = {"arch": arch, **arms, "variants": list(rows), "only_a": [], "only_b": []}
+        _json.write_atomic(self.path / "compare" / f"{arch}.json", comparison)
+        return comparison
 
     def manifest_sha256(self, cell: str) -> str:
         path = self.path / "cells" / cell / "fa3" / "manifest.json"

@@ -5,7 +5,7 @@ import pytest
 from fa3_matrix import _json, report
 from fa3_matrix.errors import Fa3Error
 
-from .conftest import BuildFolder, variant
+from .conftest import BuildFolder, compared, variant
 
 NO_DRIVER = "no NVIDIA driver"
 
@@ -95,10 +95,37 @@ def test_one_cause_of_not_running_is_one_line(build: BuildFolder):
 def test_figures_are_the_sum_of_seconds_and_the_largest_compiler(build: BuildFolder):
     build.manifest("sm80-cu124", build_seconds=40.0, peak_compiler_bytes=300_000_000)
     build.manifest("sm90-cu133", build_seconds=35.5, peak_compiler_bytes=900_000_000)
+    build.timing("sm80-cu124", 10.0)
     figures = report.write(build.path)["figures"]
-    assert figures["build_seconds"] == 75.5
+    assert figures["build_seconds"] == 45.5  # a build from nothing is preferred to compilers' time
     assert figures["peak_compiler_bytes"] == 900_000_000
     assert figures["cells_measured"] == 2
+
+
+def test_comparison_in_a_row(build: BuildFolder):
+    build.manifest("sm90-cu124")
+    build.manifest("sm90-cu133")
+    rows = [
+        compared("fa3_fwd_sm90_bf16_d64_m128n64"),
+        compared("fa3_fwd_sm90_bf16_d128_m128n64", registers=200, instructions=4400),
+        compared("fa3_fwd_sm90_bf16_d256_m128n64", warps_per_sm=4, spill_bytes=8),
+    ]
+    build.comparison("sm90", "sm90-cu124", "sm90-cu133", *rows)
+    data = report.write(build.path)
+    assert data["cells"]["sm90-cu133"]["stages"]["compare"]["state"] == "passed"
+    assert data["cells"]["sm80-cu133"]["stages"]["compare"]["state"] == "not run"
+    assert data["comparisons"][0]["summary"] == {
+        "variants": 3,
+        "same_sass": 1,
+        "instructions": [12_000, 12_400],
+        "spill_bytes": [0, 8],
+        "more_registers": 0,
+        "fewer_registers": 1,
+        "higher_occupancy": 0,
+        "lower_occupancy": 1,
+        "bytes": [180_000, 180_000],
+        "compile_seconds": [15.0, 15.0],
+    }
 
 
 def test_another_schema_is_an_error_that_names_the_file(build: BuildFolder):

@@ -7,6 +7,7 @@ from pathlib import Path
 from fa3_matrix import report
 from fa3_matrix.errors import Fa3Error
 from fa3_matrix.report import model, render
+from fa3_matrix.report.inputs import Json
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -24,7 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if data["failures"] else 0
 
 
-def summary(data: render.Json) -> str:
+def summary(data: Json) -> str:
     """The report as a terminal table: a row a cell, then the headline and the build figures."""
     shown = model.STAGES[2:]
     rows = [
@@ -47,7 +48,7 @@ def summary(data: render.Json) -> str:
             ),
             "",
             data["headline"],
-            f"build of {figures['cells_measured']} cells: {render.seconds(figures['build_seconds'])} "
+            f"{figures['cells_measured']} cells from nothing: {render.seconds(figures['build_seconds'])} "
             f"(budget {render.seconds(figures['build_budget_seconds'])}); largest compiler process: "
             f"{render.size(figures['peak_compiler_bytes'])} "
             f"(budget {render.size(figures['compiler_budget_bytes'])})",

@@ -3,6 +3,7 @@
 | file | written by | read here as |
 |---|---|---|
 | `cells/<cell or twin>/fa3/manifest.json` | the build stage, after its audit passed | `Inputs.manifests` |
+| `cells/<cell or twin>/fa3_timing.json` | the build stage, when it built from nothing | `Inputs.timings` |
 | `compare/<arch>.json` | the build stage: one arch's two toolkits, variant by variant | `Inputs.comparisons` |
 | `results/<kind>-<cell>.json` | whatever ran or tried to run something | `Inputs.results` |
 
@@ -29,6 +30,8 @@ class Inputs:
     manifests: dict[str, Json]
     """Of each cell or twin that has been built and audited."""
     manifest_sha256: dict[str, str]
+    timings: dict[str, Json]
+    """What the last build from nothing took: `cold_seconds` of configure, compile and audit."""
     comparisons: dict[str, Json]
     """By arch."""
     results: dict[tuple[str, str], Json]
@@ -50,6 +53,10 @@ def read(build: Path) -> Inputs:
         manifests={cell: _json.read(path) for cell, path in manifests.items()},
         manifest_sha256={
             cell: hashlib.sha256(path.read_bytes()).hexdigest() for cell, path in manifests.items()
+        },
+        timings={
+            path.parent.name: _json.read(path)
+            for path in sorted(build.glob("cells/*/fa3_timing.json"))
         },
         comparisons={path.stem: _json.read(path) for path in sorted(build.glob("compare/*.json"))},
         results={

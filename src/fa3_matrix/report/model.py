@@ -80,11 +80,20 @@ def _cell(cell: Cell | Twin, matrix: Matrix, inputs: Inputs) -> Json:
         "note": "" if isinstance(cell, Twin) else cell.reason,
         "state": state,
         "reason": reason,
-        "seconds": manifest["build_seconds"] if manifest else None,
+        "seconds": _seconds(cell.name, inputs),
         "peak_compiler_bytes": manifest["peak_compiler_bytes"] if manifest else None,
         "stages": {name: stage.json() for name, stage in stages.items()},
         "variants": manifest["variants"] if manifest else [],
     }
+
+
+def _seconds(name: str, inputs: Inputs) -> float | None:
+    """What building the cell from nothing took; of a build made elsewhere, while its compilers ran."""
+    if name not in inputs.manifests:
+        return None
+    timing = inputs.timings.get(name)
+    seconds: float = timing["cold_seconds"] if timing else inputs.manifests[name]["build_seconds"]
+    return seconds
 
 
 def _state(stages: dict[str, _Stage]) -> tuple[str, str]:
@@ -121,8 +130,8 @@ def _compare_stage(cell: Cell | Twin, inputs: Inputs) -> _Stage:
     comparison = inputs.comparisons.get(cell.arch.name)
     if isinstance(cell, Twin):
         return _Stage("does not apply", "cells are compared, not their twins")
-    if comparison and cell.name in (comparison["a"]["cell"], comparison["b"]["cell"]):
-        return _Stage("passed", f"{comparison['a']['cell']} with {comparison['b']['cell']}")
+    if comparison and cell.name in (comparison["a"], comparison["b"]):
+        return _Stage("passed", f"{comparison['a']} with {comparison['b']}")
     return _Stage("not run", "needs both toolkits' builds of this arch")
 
 
@@ -225,10 +234,14 @@ def _ran(kind: str, inputs: Inputs) -> list[Json]:
 
 
 def _comparisons(matrix: Matrix, inputs: Inputs) -> list[Json]:
+    found = [inputs.comparisons[a.name] for a in matrix.archs if a.name in inputs.comparisons]
     return [
-        inputs.comparisons[arch.name] | {"summary": _summary(inputs.comparisons[arch.name])}
-        for arch in matrix.archs
-        if arch.name in inputs.comparisons
+        comparison
+        | {
+            "toolkits": [matrix.cell(comparison[arm]).toolkit.version for arm in ("a", "b")],
+            "summary": _summary(comparison),
+        }
+        for comparison in found
     ]
 
 
@@ -236,17 +249,17 @@ def _summary(comparison: Json) -> Json:
     """One arch's comparison in a row: [with a's toolkit, with b's], or how many variants changed."""
     rows = comparison["variants"]
 
-    def total(*keys: str) -> list[float]:
-        return [sum(row[arm][key] for row in rows for key in keys) for arm in ("a", "b")]
+    def total(key: str) -> list[float]:
+        return [sum(row[arm][key] for row in rows) for arm in ("a", "b")]
 
     def changed(key: str, sign: int) -> int:
         return sum(sign * (row["b"][key] - row["a"][key]) > 0 for row in rows)
 
     return {
         "variants": len(rows),
-        "identical_sass": sum(row["sass_identical"] for row in rows),
-        "sass_instructions": total("sass_instructions"),
-        "spill_bytes": total("spill_store_bytes", "spill_load_bytes"),
+        "same_sass": sum(row["same_sass"] for row in rows),
+        "instructions": total("instructions"),
+        "spill_bytes": total("spill_bytes"),
         "more_registers": changed("registers", 1),
         "fewer_registers": changed("registers", -1),
         "higher_occupancy": changed("warps_per_sm", 1),

@@ -1,0 +1,190 @@
+"""The pages: self-contained, escaped, and saying of each cell what the data says."""
+
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from fa3_matrix import report
+from fa3_matrix.report import render
+
+from .conftest import BuildFolder, compared
+
+
+class _Page(HTMLParser):
+    """Collects a page's text, checks that tags close, and what it would load from elsewhere."""
+
+    VOID = ("meta", "br", "link", "img", "input")
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.loads: list[str] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+        self.text = " ".join(" ".join(self.words).split())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in self.VOID:
+            self.open.append(tag)
+        self.loads += [value for name, value in attrs if name in ("src", "href") and value]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.words.append(data)
+
+
+@pytest.fixture
+def full(build: BuildFolder) -> BuildFolder:
+    for cell in (*build.matrix.cells, *build.matrix.twins):
+        build.manifest(cell.name)
+        build.result("correctness", cell.name, "not run", reason="no NVIDIA driver")
+    for arch in build.matrix.archs:
+        a, b = (cell.name for cell in build.matrix.cells if cell.arch == arch)
+        build.comparison(arch.name, a, b, compared(f"fa3_fwd_{arch.name}_bf16_d128_m128n64"))
+    return build
+
+
+def _page(build: BuildFolder) -> _Page:
+    return _Page((build.path / "report" / "index.html").read_text(encoding="utf-8"))
+
+
+def test_page_is_well_formed_and_loads_nothing(full: BuildFolder):
+    report.write(full.path)
+    assert _page(full).loads == []
+
+
+def test_page_says_what_was_not_run_and_why(full: BuildFolder):
+    report.write(full.path)
+    text = _page(full).text
+    assert "6 of 6 cells built and audited; none tested on a GPU" in text
+    assert text.count("correctness not run: no NVIDIA driver") >= len(full.matrix.cells)
+    for cell in (*full.matrix.cells, *full.matrix.twins):
+        assert cell.name in text
+
+
+def test_page_of_nothing_built(build: BuildFolder):
+    report.write(build.path)
+    text = _page(build).text
+    assert "Nothing has been built yet" in text
+    assert "Nothing to compare" in text
+
+
+def test_failure_comes_first_and_is_escaped(full: BuildFolder):
+    full.result("build", "sm90-cu133", "failed", reason="a <b> & c")
+    report.write(full.path)
+    page = (full.path / "report" / "index.html").read_text(encoding="utf-8")
+    assert "a &lt;b&gt; &amp; c" in page
+    assert page.index(">Failed<") < page.index(">The matrix<")
+
+
+def test_results_of_a_gpu_are_shown(full: BuildFolder):
+    full.correctness("sm90-cu133")
+    machine = {"gpu": "NVIDIA H200"}
+    row = {
+        "problem": "p",
+        "name": "d128 causal 4096",
+        "suite": "headline",
+        "variant": "fa3_fwd_sm90_bf16_d128_m128n64",
+        "median_us": 812.25,
+        "tflops": 338.4,
+        "gb_per_s": 120.0,
+        "launch_us": 9.5,
+        "occupancy": {"theoretical": 0.125, "launch": 0.11, "ctas": 128, "waves": 1.0},
+    }
+    full.result(
+        "performance",
+        "sm90-cu133",
+        "measured",
+        machine=machine,
+        suites=["headline"],
+        results=[row],
+        manifest_sha256=full.manifest_sha256("sm90-cu133"),
+    )
+    full.result(
+        "peers",
+        "all",
+        "measured",
+        machine=machine,
+        peer="torch SDPA flash",
+        summary={"sm90-cu133": {"geomean": 1.14, "worst": 0.97, "worst_name": "d64 512"}},
+    )
+    report.write(full.path)
+    text = _page(full).text
+    for words in ("40 of 40", "812.2 µs", "338.4", "1.14x", "0.97x", "NVIDIA H200"):
+        assert words in text
+    assert "1.14x" in (full.path / "report" / "report.md").read_text(encoding="utf-8")
+
+
+def test_markdown_tables_keep_their_columns(full: BuildFolder):
+    report.write(full.path)
+    columns = 0
+    for line in (full.path / "report" / "report.md").read_text(encoding="utf-8").splitlines():
+        if line.startswith("|"):
+            columns = columns or line.count("|")
+            assert line.count("|") == columns, line
+        else:
+            columns = 0
+
+
+@pytest.mark.parametrize(
+    "value, text",
+    [(None, "–"), (0.04, "0.0 s"), (99.94, "99.9 s"), (300, "5 min"), (187.4, "3 min 7 s")],
+)
+def test_seconds(value: float | None, text: str):
+    assert render.seconds(value) == text
+
+
+@pytest.mark.parametrize(
+    "value, text",
+    [(None, "–"), (812, "812 B"), (61_440, "61 kB"), (4.2e8, "420.0 MB"), (2e9, "2.00 GB")],
+)
+def test_size(value: float | None, text: str):
+    assert render.size(value) == text
+
+
+@pytest.mark.parametrize(
+    "new, old, text",
+    [(4, 4, ""), (103, 100, "+3%"), (88, 100, "-12%"), (1001, 1000, "+0.1%"), (8, 0, "new")],
+)
+def test_percent(new: float, old: float, text: str):
+    assert render.percent(new, old) == text
+
+
+def test_opcodes_name_the_largest_changes_and_count_the_rest():
+    delta = {"MOV": -14, "HMMA": 2, "IMAD": 3, "LDSM": 1, "FADD": 1}
+    assert render.opcodes(delta) == "MOV -14, IMAD +3, HMMA +2, FADD +1, 1 more"
+
+
+def _run(build: Path) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "fa3_matrix.report", "--build", str(build)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_command_prints_a_table_and_the_path(full: BuildFolder):
+    done = _run(full.path)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].split()[:3] == ["cell", "target", "state"]
+    assert lines[-1] == f"report: {full.path / 'report' / 'index.html'}"
+
+
+def test_command_fails_when_a_stage_failed(full: BuildFolder):
+    full.result("build", "sm90-cu133", "failed", reason="ptxas gave up")
+    done = _run(full.path)
+    assert done.returncode == 1
+    assert "ptxas gave up" in done.stdout
+
+
+def test_command_names_an_unreadable_file(full: BuildFolder):
+    (full.path / "compare" / "sm90.json").write_text("{")
+    done = _run(full.path)
+    assert done.returncode == 1
+    assert "sm90.json" in done.stderr
