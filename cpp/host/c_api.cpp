@@ -13,28 +13,25 @@ using fa3::Error;
 
 thread_local Error last_error{FA3_OK, ""};
 
-// Runs `body`, which returns a non-negative value, and turns an exception into `failure(status)`.
-template <typename Body, typename Failure>
-int32_t guarded(Body body, Failure failure) noexcept {
+template <typename Body>
+int32_t status_of(Body body) noexcept {
   try {
-    return body();
+    body();
+    return FA3_OK;
   } catch (Error& error) {
     last_error = std::move(error);
   } catch (const std::exception& error) {
     last_error = {FA3_INTERNAL_ERROR, error.what()};
   }
-  return failure(last_error.status);
+  return last_error.status;
 }
 
-template <typename Body>
-int32_t status_of(Body body) noexcept {
-  return guarded([&] { body(); return FA3_OK; }, [](Fa3Status status) { return status; });
-}
-
-// Handles and indices: -status, so that failures are negative.
+// For handles and indices, which are not negative: -status of a failure.
 template <typename Body>
 int32_t value_of(Body body) noexcept {
-  return guarded(body, [](Fa3Status status) { return -status; });
+  int32_t value = 0;
+  const int32_t status = status_of([&] { value = body(); });
+  return status == FA3_OK ? value : -status;
 }
 
 fa3::Problem problem(int32_t dtype, int32_t head_dim, int32_t mask, int64_t seqlen_q, int64_t seqlen_k) {
@@ -67,11 +64,11 @@ int32_t fa3_build_finish(int32_t build) {
   return status_of([&] { fa3::finish_build(fa3::get_build(build)); });
 }
 
-int32_t fa3_select(int32_t build, int32_t dtype, int32_t head_dim, int32_t mask, int64_t seqlen_q, int64_t seqlen_k) {
-  const int32_t selected = value_of([&] {
-    return fa3::get_build(build).table.select(problem(dtype, head_dim, mask, seqlen_q, seqlen_k)) + 1;
+int32_t fa3_select(int32_t build, int32_t dtype, int32_t head_dim, int32_t mask, int64_t seqlen_q, int64_t seqlen_k,
+                   int32_t* variant) {
+  return status_of([&] {
+    *variant = fa3::get_build(build).table.select(problem(dtype, head_dim, mask, seqlen_q, seqlen_k));
   });
-  return selected > 0 ? selected - 1 : selected == 0 ? -1 : selected - 1;
 }
 
 int32_t fa3_activate(const int32_t* builds, int32_t count) {

@@ -55,9 +55,9 @@ FA3_API int32_t fa3_build_create(const char* name, int32_t min_capability, int32
 FA3_API int32_t fa3_build_add_variant(int32_t build, const Fa3Variant* variant);
 // Fills the selection table; fails if two variants serve one class. The build can't change afterwards.
 FA3_API int32_t fa3_build_finish(int32_t build);
-// The variant of a finished build that serves the class, or -1.
+// The variant of a finished build that serves the class; -1 if none does.
 FA3_API int32_t fa3_select(int32_t build, int32_t dtype, int32_t head_dim, int32_t mask, int64_t seqlen_q,
-                           int64_t seqlen_k);
+                           int64_t seqlen_k, int32_t* variant);
 
 // The builds that calls use from now on, in order of preference. Cheap; for the whole process.
 FA3_API int32_t fa3_activate(const int32_t* builds, int32_t count);

@@ -1,0 +1,146 @@
+// The operators fa3::fwd and fa3::varlen_fwd, through LibTorch's stable ABI only: one binary for every torch >= 2.10.
+//
+// A library of its own beside libfa3_host.so: registration happens in static initialisers that need torch's symbols, and
+// the host library must load without torch.
+#include <dlfcn.h>
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/tensor.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+
+#include "host/c_api.h"
+
+namespace {
+
+using torch::stable::Tensor;
+
+// std::invalid_argument becomes Python's ValueError on its way through torch, anything else RuntimeError, which
+// fa3_matrix turns into the exception that fa3_last_status() names.
+void require(int32_t status) {
+  if (status == FA3_OK) return;
+  const std::string message = fa3_last_error();
+  if (status == FA3_VALUE_ERROR) throw std::invalid_argument(message);
+  throw std::runtime_error(message);
+}
+
+Fa3Tensor describe(const Tensor& tensor) {
+  const auto sizes = tensor.sizes();
+  Fa3Tensor d{};
+  d.data = tensor.data_ptr();
+  d.sizes = sizes.data();
+  d.strides = tensor.strides().data();
+  d.rank = static_cast<int32_t>(sizes.size());
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(tensor.get(), &d.dtype));
+  d.device = tensor.is_cuda() ? tensor.get_device_index() : -1;
+  return d;
+}
+
+Fa3Tensor describe(const std::optional<Tensor>& tensor) {
+  if (tensor.has_value()) return describe(*tensor);
+  Fa3Tensor absent{};
+  absent.rank = -1;
+  return absent;
+}
+
+// The shim lives in libtorch_cuda.so, which CPU builds of torch lack: looked up when the first CUDA tensor comes.
+void* current_stream(int32_t device) {
+  using CurrentStream = AOTITorchError (*)(int32_t, void**);
+  static const auto function = reinterpret_cast<CurrentStream>([]() -> void* {
+    void* library = dlopen("libtorch_cuda.so", RTLD_LAZY | RTLD_NOLOAD);
+    return library == nullptr ? nullptr : dlsym(library, "aoti_torch_get_current_cuda_stream");
+  }());
+  void* stream = nullptr;
+  if (function == nullptr || function(device, &stream) != TORCH_SUCCESS) {
+    throw std::runtime_error("torch gives no current CUDA stream; is this a CUDA build of torch?");
+  }
+  return stream;
+}
+
+template <size_t Rank>
+Tensor empty(const std::array<int64_t, Rank>& sizes, int32_t dtype, int32_t device) {
+  std::array<int64_t, Rank> strides;
+  int64_t stride = 1;
+  for (size_t i = Rank; i-- > 0;) {
+    strides[i] = stride;
+    stride *= sizes[i] > 1 ? sizes[i] : 1;  // as torch.empty
+  }
+  // Straight to the allocator: a dispatched aten::empty costs a microsecond more.
+  AtenTensorHandle handle = nullptr;
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(Rank, sizes.data(), strides.data(), dtype,
+                                                         aoti_torch_device_type_cuda(), device, &handle));
+  return Tensor(handle);
+}
+
+std::tuple<Tensor, Tensor> launch(Fa3Forward& forward, Tensor out, Tensor lse) {
+  forward.out = out.data_ptr();
+  forward.lse = lse.data_ptr();
+  require(fa3_forward(&forward, current_stream(forward.q.device)));
+  return {std::move(out), std::move(lse)};
+}
+
+std::tuple<Tensor, Tensor> fwd(const Tensor& q, const Tensor& k, const Tensor& v, double softmax_scale, bool causal,
+                               int64_t window_left, int64_t window_right, double softcap) {
+  Fa3Forward f{};
+  f.q = describe(q);
+  f.k = describe(k);
+  f.v = describe(v);
+  f.cu_seqlens_q.rank = f.cu_seqlens_k.rank = f.seqused_q.rank = f.seqused_k.rank = -1;
+  f.causal = causal;
+  f.window_left = window_left;
+  f.window_right = window_right;
+  f.softmax_scale = softmax_scale;
+  f.softcap = softcap;
+  require(fa3_check(&f));
+  const int64_t* s = f.q.sizes;
+  return launch(f, empty<4>({s[0], s[1], s[2], s[3]}, f.q.dtype, f.q.device),
+                empty<3>({s[0], s[2], s[1]}, aoti_torch_dtype_float32(), f.q.device));
+}
+
+std::tuple<Tensor, Tensor> varlen_fwd(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& cu_seqlens_q,
+                                      const Tensor& cu_seqlens_k, std::optional<Tensor> seqused_q,
+                                      std::optional<Tensor> seqused_k, int64_t max_seqlen_q, int64_t max_seqlen_k,
+                                      double softmax_scale, bool causal, int64_t window_left, int64_t window_right,
+                                      double softcap) {
+  Fa3Forward f{};
+  f.q = describe(q);
+  f.k = describe(k);
+  f.v = describe(v);
+  f.cu_seqlens_q = describe(cu_seqlens_q);
+  f.cu_seqlens_k = describe(cu_seqlens_k);
+  f.seqused_q = describe(seqused_q);
+  f.seqused_k = describe(seqused_k);
+  f.is_varlen = 1;
+  f.causal = causal;
+  f.max_seqlen_q = max_seqlen_q;
+  f.max_seqlen_k = max_seqlen_k;
+  f.window_left = window_left;
+  f.window_right = window_right;
+  f.softmax_scale = softmax_scale;
+  f.softcap = softcap;
+  require(fa3_check(&f));
+  const int64_t* s = f.q.sizes;
+  return launch(f, empty<3>({s[0], s[1], s[2]}, f.q.dtype, f.q.device),
+                empty<2>({s[1], s[0]}, aoti_torch_dtype_float32(), f.q.device));
+}
+
+}  // namespace
+
+STABLE_TORCH_LIBRARY(fa3, m) {
+  m.def(
+      "fwd(Tensor q, Tensor k, Tensor v, float softmax_scale, bool causal, int window_left, int window_right, "
+      "float softcap) -> (Tensor, Tensor)");
+  m.def(
+      "varlen_fwd(Tensor q, Tensor k, Tensor v, Tensor cu_seqlens_q, Tensor cu_seqlens_k, Tensor? seqused_q, "
+      "Tensor? seqused_k, int max_seqlen_q, int max_seqlen_k, float softmax_scale, bool causal, int window_left, "
+      "int window_right, float softcap) -> (Tensor, Tensor)");
+}
+
+STABLE_TORCH_LIBRARY_IMPL(fa3, CUDA, m) {
+  m.impl("fwd", TORCH_BOX(&fwd));
+  m.impl("varlen_fwd", TORCH_BOX(&varlen_fwd));
+}
