@@ -23,8 +23,8 @@ MAX_LOG2_SEQLEN = 16
 class Toolkit:
     """``[toolkits."X.Y"]``: one CUDA toolkit.
 
-    ``targets``: every ``code=`` its nvcc accepts; ``ptx_isa``: the PTX ISA it emits; ``driver``: the
-    oldest driver branch that loads its SASS; ``ptx_driver``: the oldest that compiles its PTX,
+    ``targets``: every ``code=`` its nvcc accepts; ``ptx_isa``: the PTX ISA it emits; ``driver``:
+    the oldest driver branch that loads its SASS; ``ptx_driver``: the oldest that compiles its PTX,
     ``None`` where no cell ships PTX.
     """
 

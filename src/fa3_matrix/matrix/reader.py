@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -136,10 +137,10 @@ def _arch(name: str, table: Table, gpus: dict[str, Gpu]) -> Arch:
     return arch
 
 
-def _lookup(table: Table, key: str, known: dict[str, Any]) -> Any:
+def _lookup(table: Table, key: str, known: dict[str, Any], kind: str = "") -> Any:
     name = table.string(key)
     if name not in known:
-        table.fail(unknown(key, name, known), key)
+        table.fail(unknown(kind or key, name, known), key)
     return known[name]
 
 
@@ -190,18 +191,17 @@ def _check_compiles(table: Table, target: Target, toolkit: Toolkit) -> None:
 
 
 def _twin(name: str, table: Table, cells: dict[str, Cell]) -> Twin:
-    cell: Cell = _lookup(table, "of", cells)
+    cell: Cell = _lookup(table, "of", cells, "cell")
     target = _target(table, "target", table.string("target"))
     _check_compiles(table, target, cell.toolkit)
     if target.form != "sass":
         table.fail(f"a twin is SASS for another GPU, not {target}", "target")
     if name != f"{cell.name}-on-{target.code.replace('_', '')}":
         table.fail(f"a twin is named after its cell and target: {cell.name}-on-sm{target.number}")
-    virtual = cell.target
-    if virtual.suffix or not Target(virtual.major, virtual.minor, "", "ptx").runs_on(
-        (target.major, target.minor)
-    ):
-        table.fail(f"code compiled for {virtual.virtual} cannot be made {target}", "target")
+    source = replace(cell.target, form="ptx")
+    # nvcc makes `a` code for its own `a` target only.
+    if source.suffix == "a" or not source.runs_on((target.major, target.minor)):
+        table.fail(f"nvcc cannot make {target} of {source}, which {cell.name} compiles", "target")
     table.done()
     return Twin(name, cell, target)
 

@@ -47,18 +47,20 @@ def log2_bucket(seqlen: int) -> int:
     return min(max(seqlen - 1, 0).bit_length(), MAX_LOG2_SEQLEN)
 
 
-def mask_of(causal: bool, window: tuple[int, int]) -> Mask:
+def mask_of(causal: bool, window: tuple[int, int], seqlen_q: int, seqlen_k: int) -> Mask:
     """The mask class of a call.
 
-    ``causal`` sets the right limit to 0, as FlashAttention does. A limit on the left, or one on the
-    right that looks ahead, is ``local``; a right limit of 0 alone is ``causal``; none is ``full``.
+    ``causal`` sets the right limit to 0, and a limit that masks nothing counts as none; both as in
+    FlashAttention. A limit on the left, or one on the right that looks ahead, is ``local``; a right
+    limit of 0 alone is ``causal``; none is ``full``.
     """
-    left, right = window
-    if causal:
-        right = 0
-    if left >= 0 or right > 0:
+    left, right = window[0], 0 if causal else window[1]
+    # Row i sees keys i + seqlen_k - seqlen_q - left to i + seqlen_k - seqlen_q + right.
+    limits_left = 0 <= left < seqlen_k - 1
+    limits_right = 0 <= right < seqlen_q - 1
+    if limits_left or (limits_right and right > 0):
         return "local"
-    return "causal" if right == 0 else "full"
+    return "causal" if limits_right else "full"
 
 
 def problem_class(
@@ -80,9 +82,8 @@ def problem_class(
     fitting = next((d for d in compiled if d >= head_dim), None)
     if fitting is None:
         raise ValueError(f"head_dim is {head_dim}; the compiled ones are {compiled}")
-    return ProblemClass(
-        fitting, dtype, mask_of(causal, window), log2_bucket(seqlen_q), log2_bucket(seqlen_k)
-    )
+    mask = mask_of(causal, window, seqlen_q, seqlen_k)
+    return ProblemClass(fitting, dtype, mask, log2_bucket(seqlen_q), log2_bucket(seqlen_k))
 
 
 def served(variant: Variant) -> Iterable[ProblemClass]:

@@ -1,0 +1,306 @@
+"""The project's matrix reads; each way to break it is an error that names the line."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from fa3_matrix.errors import MatrixError
+from fa3_matrix.matrix import Cell, Matrix, Target, Twin, load, parse
+
+
+def test_the_six_cells_as_they_are(matrix: Matrix) -> None:
+    assert {c.name: (str(c.target), c.status) for c in matrix.cells} == {
+        "sm80-cu124": ("sm_80", "native"),
+        "sm80-cu133": ("sm_80", "native"),
+        "sm90-cu124": ("sm_90a", "native"),
+        "sm90-cu133": ("sm_90a", "native"),
+        "sm100-cu124": ("compute_90", "ptx"),
+        "sm100-cu133": ("sm_100f", "native"),
+    }
+
+
+def test_a_ptx_cell_carries_its_reason_and_its_proof(matrix: Matrix) -> None:
+    cell = matrix.cell("sm100-cu124")
+    assert isinstance(cell, Cell)
+    assert "no sm_100" in cell.reason
+    assert cell.assemble == Target.parse("sm_100")
+    assert cell.gencode == "arch=compute_90,code=compute_90"
+
+
+def test_a_twin_keeps_its_cells_code_path(matrix: Matrix) -> None:
+    twin = matrix.cell("sm80-cu124-on-sm90")
+    assert isinstance(twin, Twin)
+    assert twin.gencode == "arch=compute_80,code=sm_90"
+    assert (twin.twin_of, twin.arch.name, twin.toolkit.version) == ("sm80-cu124", "sm80", "12.4")
+
+
+def test_a_toolkit_is_found_by_version_and_by_label(matrix: Matrix) -> None:
+    toolkit = matrix.toolkit("cu133")
+    assert toolkit is matrix.toolkit("13.3")
+    assert (toolkit.label, toolkit.env) == ("cu133", "FA3_CUDA_13_3_ROOT")
+
+
+@pytest.mark.parametrize("kind", ["cell", "toolkit", "arch", "gpu", "suite", "variants"])
+def test_an_unknown_name_lists_the_known_ones(matrix: Matrix, kind: str) -> None:
+    with pytest.raises(MatrixError, match=r"is named 'sm70'; the matrix has \w+"):
+        getattr(matrix, kind)("sm70")
+
+
+def test_it_is_found_from_below_and_from_anywhere_in_a_source_tree(
+    matrix: Matrix, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(matrix.root / "tests" / "matrix")
+    assert load().path == matrix.path
+    monkeypatch.chdir(tmp_path)
+    assert load().cells == matrix.cells  # found above the package's own file
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(MatrixError, match=r"nowhere\.toml: cannot be read \(No such file"):
+        load(tmp_path / "nowhere.toml")
+
+
+# What is replaced in the project's own file, what the error says, and the text of the line it names.
+BREAKS = {
+    "unknown key": (
+        ('ptx_isa = "8.4"\n', 'ptx_isa = "8.4"\nspeed = 3\n'),
+        "unknown key 'speed'; known here: targets, ptx_isa, driver, ptx_driver",
+        "speed = 3",
+    ),
+    "unknown table": (("[gpus.a100]", "[misc]\n\n[gpus.a100]"), "unknown key 'misc'", "[misc]"),
+    "unknown arch": (
+        ('arch = "sm90"\ntoolkit = "12.4"', 'arch = "sm91"\ntoolkit = "12.4"'),
+        "no arch is named 'sm91'; the matrix has sm80, sm90, sm100",
+        'arch = "sm91"',
+    ),
+    "unknown toolkit": (
+        ('arch = "sm90"\ntoolkit = "12.4"', 'arch = "sm90"\ntoolkit = "12.5"'),
+        "no toolkit is named '12.5'; the matrix has 12.4, 13.3",
+        'toolkit = "12.5"',
+    ),
+    "unknown gpu": (('gpu = "h100"', 'gpu = "h900"'), "no gpu is named 'h900'", 'gpu = "h900"'),
+    "malformed target": (
+        ('target = "sm_100f"', 'target = "100f"'),
+        "'100f' is not a target; write it like sm_80",
+        'target = "100f"',
+    ),
+    "target unknown to the toolkit": (
+        ('toolkit = "12.4"\ntarget = "compute_90"', 'toolkit = "12.4"\ntarget = "sm_100a"'),
+        "nvcc 12.4 has no sm_100a; it has sm_50,",
+        'target = "sm_100a"',
+    ),
+    "target of another GPU": (
+        ('target = "sm_100f"', 'target = "sm_120f"'),
+        "sm_120f does not run on compute capability 10.0, 10.3 of b200",
+        'target = "sm_120f"',
+    ),
+    "target of only some of the GPUs": (
+        ('target = "sm_100f"', 'target = "sm_100a"'),
+        "sm_100a does not run on compute capability 10.3 of b200",
+        'target = "sm_100a"',
+    ),
+    "status that contradicts the target": (
+        ('status = "ptx"', 'status = "native"'),
+        "status 'native' does not fit target compute_90",
+        'status = "native"  # broken',
+    ),
+    "unknown status": (
+        ('status = "ptx"', 'status = "maybe"'),
+        "status = 'maybe': must be one of native, ptx",
+        'status = "maybe"',
+    ),
+    "special cell without a reason": (
+        ('reason = "nvcc 12.4', 'because = "nvcc 12.4'),
+        "missing key 'reason'",
+        "[cells.sm100-cu124]",
+    ),
+    "cell under a wrong name": (
+        ("[cells.sm90-cu133]", "[cells.hopper]"),
+        "a cell is named after its arch and toolkit: [cells.sm90-cu133]",
+        "[cells.hopper]",
+    ),
+    "cell left out": (
+        (
+            '[cells.sm90-cu133]\narch = "sm90"\ntoolkit = "13.3"\ntarget = "sm_90a"\n'
+            'status = "native"\n',
+            "",
+        ),
+        "no cell for sm90 x CUDA 13.3; state [cells.sm90-cu133], with status and reason",
+        "[cells.sm80-cu124]",
+    ),
+    "PTX that nothing assembles": (
+        ('assemble = "sm_100"', 'assemble = "sm_70a"'),
+        "no toolkit here assembles for sm_70a",
+        'assemble = "sm_70a"',
+    ),
+    "PTX without its driver": (
+        ("ptx_driver = 550\n", ""),
+        "state ptx_driver of toolkit 12.4: this cell ships its PTX",
+        "[cells.sm100-cu124]",
+    ),
+    "twin of nothing": (
+        ('of = "sm80-cu124"', 'of = "sm70-cu124"'),
+        "no cell is named 'sm70-cu124'",
+        'of = "sm70-cu124"',
+    ),
+    "twin that nvcc cannot make": (
+        (
+            '[twins.sm80-cu133-on-sm90]\nof = "sm80-cu133"\ntarget = "sm_90"',
+            '[twins.sm80-cu133-on-sm75]\nof = "sm80-cu133"\ntarget = "sm_75"',
+        ),
+        "nvcc cannot make sm_75 of compute_80, which sm80-cu133 compiles",
+        'target = "sm_75"',
+    ),
+    "toolkit version": (
+        ('[toolkits."13.3"]', '[toolkits."v13"]'),
+        "'v13' is not a toolkit version; write it like '13.3'",
+        '[toolkits."v13"]',
+    ),
+    "capability": (
+        ('capabilities = ["9.0"]', 'capabilities = ["sm_90"]'),
+        "'sm_90' is not a compute capability; write it like '9.0'",
+        'capabilities = ["sm_90"]',
+    ),
+    "schema of another version": (
+        ("schema = 1", "schema = 2"),
+        "schema = 2: must be 1",
+        "schema = 2",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BREAKS)
+def test_a_broken_matrix_names_the_line(matrix_text: str, case: str) -> None:
+    (old, new), message, line = BREAKS[case]
+    assert matrix_text.count(old) == 1, "the project's matrix has changed; adapt this case"
+    assert_fails(
+        matrix_text.replace(old, new + ("  # broken" if "# broken" in line else "")), message, line
+    )
+
+
+def assert_fails(text: str, message: str, line: str) -> None:
+    """Reading ``text`` fails with ``message``, naming the line that begins with ``line``."""
+    with pytest.raises(MatrixError) as caught:
+        parse(text, Path("ci/matrix.toml"))
+    said = str(caught.value)
+    assert message in said
+    file, number, _ = said.split(":", 2)
+    assert file == os.path.join("ci", "matrix.toml")
+    assert text.split("\n")[int(number) - 1].startswith(line)
+
+
+HEAD = """\
+schema = 1
+toolkits."13.3" = { targets = ["sm_80"], ptx_isa = "9.3", driver = 580 }
+gpus.a100 = { capabilities = ["8.0"], products = ["A100"] }
+archs.sm80 = { gpu = "a100", kernel = "sm80", description = "Ampere" }
+cells.sm80-cu133 = { arch = "sm80", toolkit = "13.3", target = "sm_80", status = "native" }
+suites.s = { description = "x", problems = [{ dtype = "bf16", head_dim = 64, seqlen_q = 1, heads_q = 1 }] }
+"""
+
+
+def variant(**keys: object) -> str:
+    row: dict[str, object] = {
+        "archs": ["sm80"],
+        "dtypes": ["bf16", "fp16"],
+        "head_dim": 64,
+        "block_m": 64,
+        "block_n": 64,
+        "warps": 4,
+        "stages": 1,
+        "q_in_registers": False,
+        "min_blocks": 2,
+        "reason": "test",
+        **keys,
+    }
+    lines = [f"{k} = {str(v).lower() if isinstance(v, bool) else repr(v)}" for k, v in row.items()]
+    return "[[variants]]\n" + "\n".join(lines) + "\n"
+
+
+def test_the_smallest_matrix_reads() -> None:
+    matrix = parse(HEAD + variant())
+    assert [v.name for v in matrix.variants("sm80")] == [
+        "fa3_fwd_sm80_bf16_d64_m64n64",
+        "fa3_fwd_sm80_fp16_d64_m64n64",
+    ]
+    assert matrix.twins == ()
+
+
+def test_two_variants_for_one_class() -> None:
+    rows = variant(log2_seqlen_q=[0, 7]) + "\n" + variant(block_m=128, log2_seqlen_q=[7, 16])
+    assert_fails(
+        HEAD + rows,
+        "fa3_fwd_sm80_bf16_d64_m128n64 serves (head_dim 64, bf16, full mask, log2 seqlen_q 7, "
+        "log2 seqlen_k 0), which fa3_fwd_sm80_bf16_d64_m64n64 of line 7 serves already",
+        "[[variants]]",
+    )
+
+
+@pytest.mark.parametrize(
+    ("keys", "missing"),
+    [
+        ({"log2_seqlen_q": [1, 16]}, "102 problem classes of sm80"),  # 2 dtypes x 3 masks x 17
+        ({"masks": ["full", "causal"]}, "such as (head_dim 64, bf16, local mask"),
+        ({"dtypes": ["bf16"]}, "such as (head_dim 64, fp16, full mask"),
+    ],
+)
+def test_a_class_that_no_variant_serves(keys: dict[str, object], missing: str) -> None:
+    assert_fails(HEAD + variant(**keys), missing, "[[variants]]")
+
+
+def test_an_arch_without_variants(matrix_text: str) -> None:
+    assert_fails(
+        matrix_text.replace('archs = ["sm90", "sm100"]', 'archs = ["sm90"]'),
+        "no variant is stated for arch sm100",
+        "[[variants]]",
+    )
+
+
+def test_a_kernel_made_twice() -> None:
+    rows = variant(log2_seqlen_q=[0, 7]) + variant(log2_seqlen_q=[8, 16])
+    assert_fails(
+        HEAD + rows,
+        "makes fa3_fwd_sm80_bf16_d64_m64n64 again; the row at line 7 has it",
+        "[[variants]]",
+    )
+
+
+@pytest.mark.parametrize(
+    ("keys", "message", "line"),
+    [
+        ({"head_dim": 72}, "head_dim 72: must be a multiple of 16", "head_dim"),
+        (
+            {"head_dim": [64, 512]},
+            "head_dim 512: must be a multiple of 16, at most 256",
+            "head_dim",
+        ),
+        ({"block_m": 40}, "block_m = 40: must be a multiple of 16", "block_m"),
+        ({"warps": 3}, "3 warps cannot share 64 rows", "warps"),
+        ({"q_in_registers": 1}, "q_in_registers = 1: must be true or false", "q_in_registers"),
+        ({"log2_seqlen_q": [5, 4]}, "log2_seqlen_q = [5, 4]: must be [low, high]", "log2_seqlen_q"),
+        ({"log2_seqlen_k": [0, 17]}, "must be [low, high] within 0..16", "log2_seqlen_k"),
+        ({"masks": ["alibi"]}, "masks holds 'alibi': must be among full, causal, local", "masks"),
+        ({"archs": ["sm90"]}, "archs holds 'sm90': must be among sm80", "archs"),
+        ({"tile": 1}, "unknown key 'tile'; known here: archs, dtypes,", "tile"),
+    ],
+)
+def test_a_wrong_variant(keys: dict[str, object], message: str, line: str) -> None:
+    assert_fails(HEAD + variant(**keys), message, line)
+
+
+WAIVER = (
+    "[[spill_waivers]]\ncells = 'sm80-*'\nvariants = '{}'\nmax_bytes = 8\nreason = 'measured'\n"
+)
+
+
+def test_a_spill_waiver_covers_what_its_patterns_name() -> None:
+    matrix = parse(HEAD + variant() + WAIVER.format("*_bf16_*"))
+    assert matrix.waived_spill_bytes("sm80-cu133", "fa3_fwd_sm80_bf16_d64_m64n64") == 8
+    assert matrix.waived_spill_bytes("sm80-cu133", "fa3_fwd_sm80_fp16_d64_m64n64") == 0
+    assert matrix.waived_spill_bytes("sm90-cu133", "fa3_fwd_sm80_bf16_d64_m64n64") == 0
+
+
+def test_a_spill_waiver_for_nothing_is_refused() -> None:
+    text = HEAD + variant() + WAIVER.format("*_fp8_*")
+    assert_fails(text, "waives nothing: no cell and variant match", "[[spill_waivers]]")
