@@ -78,14 +78,16 @@ struct WarpMma {
     }
   }
 
-  // Exponentials of the next 16 keys are spread between the MMAs of these 16, so that MUFU and tensor pipes run together.
+  // 16 keys at a time, so that the compiler can run the exponentials of some keys under the MMAs of others.
   __device__ __forceinline__ void multiply_pv(Output& o, const Scores& s, OnlineSoftmax<kMmaM>& softmax, uint32_t v_tile) {
-    constexpr int kPairs = kMmaM * 4;  // packed pairs of probabilities in a fragment
-    uint32_t p[kMmaM][4], next[kMmaM][4];
-#pragma unroll
-    for (int pair = 0; pair < kPairs; ++pair) p[pair / 4][pair % 4] = packed_pair(s, softmax, 0, pair);
 #pragma unroll
     for (int n = 0; n < Traits::kStepsN; ++n) {
+      uint32_t p[kMmaM][4];
+#pragma unroll
+      for (int m = 0; m < kMmaM; ++m) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) p[m][i] = packed_pair(s, softmax, n, m, i);
+      }
 #pragma unroll
       for (int d = 0; d < Traits::kStepsD; ++d) {
         uint32_t b[4];
@@ -95,26 +97,15 @@ struct WarpMma {
           ptx::mma_m16n8k16<Element>(o[m][2 * d], p[m], b[0], b[1], o[m][2 * d]);
           ptx::mma_m16n8k16<Element>(o[m][2 * d + 1], p[m], b[2], b[3], o[m][2 * d + 1]);
         }
-        if (n + 1 < Traits::kStepsN) {
-#pragma unroll
-          for (int pair = d * kPairs / Traits::kStepsD; pair < (d + 1) * kPairs / Traits::kStepsD; ++pair) {
-            next[pair / 4][pair % 4] = packed_pair(s, softmax, n + 1, pair);
-          }
-        }
-      }
-#pragma unroll
-      for (int m = 0; m < kMmaM; ++m) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) p[m][i] = next[m][i];
       }
     }
   }
 
  private:
-  // Register `pair` % 4 of the A fragment for keys 16 * n..: accumulators of S already have the layout of A.
-  __device__ __forceinline__ static uint32_t packed_pair(const Scores& s, OnlineSoftmax<kMmaM>& softmax, int n, int pair) {
-    const int m = pair / 4, r = pair % 2;
-    const float(&tile)[4] = s[m][2 * n + pair % 4 / 2];
+  // Register i of the A fragment for keys 16 * n..: accumulators of S already have the layout of A.
+  __device__ __forceinline__ static uint32_t packed_pair(const Scores& s, OnlineSoftmax<kMmaM>& softmax, int n, int m, int i) {
+    const int r = i % 2;
+    const float(&tile)[4] = s[m][2 * n + i / 2];
     const float low = softmax.probability(tile[2 * r], m, r);
     return ptx::pack<Element>(low, softmax.probability(tile[2 * r + 1], m, r));
   }
