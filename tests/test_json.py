@@ -41,7 +41,7 @@ def test_files_have_the_mode_that_the_umask_gives(tmp_path: Path) -> None:
     ("text", "message"),
     [
         (None, "no such file; run the stage that writes it"),
-        ("{", "not readable as JSON"),
+        ("{", "not JSON (Expecting property name"),
         ("[]", "schema is None, this version reads 1"),
         ('{"schema": 2}', "schema is 2, this version reads 1"),
     ],

@@ -1,11 +1,10 @@
 """The JSON files that stages hand to each other: schema-stamped, written atomically."""
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from fa3_matrix.errors import Fa3Error
 
@@ -18,19 +17,13 @@ def write_text_atomic(path: Path, text: str) -> None:
     Parent folders are made. The mode is that of an ordinary new file (umask applies).
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    temporary = Path(name)
+    temporary = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+        with temporary.open("x", encoding="utf-8", newline="\n") as file:
             file.write(text)
-        # mkstemp makes the file private; shared caches and wheels need the usual mode.
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
         temporary.replace(path)
-    except BaseException:
+    finally:
         temporary.unlink(missing_ok=True)
-        raise
 
 
 def dumps(data: Mapping[str, Any]) -> str:
@@ -53,14 +46,23 @@ def read(path: Path) -> dict[str, Any]:
         Fa3Error: the file is missing, is not a JSON object, or has another schema version.
     """
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise Fa3Error(f"{path}: no such file; run the stage that writes it") from error
-    except (ValueError, OSError) as error:
-        raise Fa3Error(f"{path}: not readable as JSON ({error})") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise Fa3Error(f"{path}: cannot be read ({error})") from error
+    return parse(text, path)
+
+
+def parse(text: str, source: Path | str) -> dict[str, Any]:
+    """Read a JSON object from ``text``; ``source`` is named in errors, which are those of `read`."""
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise Fa3Error(f"{source}: not JSON ({error}); write the file again") from error
     schema = data.get("schema") if isinstance(data, dict) else None
     if schema != SCHEMA:
         raise Fa3Error(
-            f"{path}: schema is {schema!r}, this version reads {SCHEMA}; write the file again"
+            f"{source}: schema is {schema!r}, this version reads {SCHEMA}; write the file again"
         )
     return dict(data)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fa3_matrix.matrix import Matrix, selection
-from fa3_matrix.matrix.selection import log2_bucket, mask_of, problem_class
+from fa3_matrix.matrix.selection import log2_seqlen, mask_of, problem_class
 
 ARCHS = ["sm80", "sm90", "sm100"]
 
@@ -15,17 +15,17 @@ ARCHS = ["sm80", "sm90", "sm100"]
     [(0, 0), (1, 0), (2, 1), (3, 2), (64, 6), (65, 7), (32769, 16), (65536, 16), (2**30, 16)],
 )
 def test_bucket_of_a_length(seqlen: int, bucket: int) -> None:
-    assert log2_bucket(seqlen) == bucket
+    assert log2_seqlen(seqlen) == bucket
 
 
 @given(st.integers(0, 2**31), st.integers(0, 2**31))
 def test_buckets_grow_with_the_length(a: int, b: int) -> None:
-    assert log2_bucket(min(a, b)) <= log2_bucket(max(a, b))
+    assert log2_seqlen(min(a, b)) <= log2_seqlen(max(a, b))
 
 
 def test_a_negative_length_is_refused() -> None:
     with pytest.raises(ValueError, match="seqlen is -1; it must be at least 0"):
-        log2_bucket(-1)
+        log2_seqlen(-1)
 
 
 @given(

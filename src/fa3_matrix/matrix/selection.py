@@ -36,7 +36,7 @@ class ProblemClass(NamedTuple):
         )
 
 
-def log2_bucket(seqlen: int) -> int:
+def log2_seqlen(seqlen: int) -> int:
     """ceil(log2(seqlen)), clipped to 0..16: 0 and 1 give 0, 64 gives 6, 65 gives 7.
 
     Raises:
@@ -83,7 +83,7 @@ def problem_class(
     if fitting is None:
         raise ValueError(f"head_dim is {head_dim}; the compiled ones are {compiled}")
     mask = mask_of(causal, window, seqlen_q, seqlen_k)
-    return ProblemClass(fitting, dtype, mask, log2_bucket(seqlen_q), log2_bucket(seqlen_k))
+    return ProblemClass(fitting, dtype, mask, log2_seqlen(seqlen_q), log2_seqlen(seqlen_k))
 
 
 def served(variant: Variant) -> Iterable[ProblemClass]:
