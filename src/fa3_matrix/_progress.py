@@ -1,4 +1,4 @@
-"""Progress of long steps: rich's bar where rich is installed and a person watches, plain lines elsewhere."""
+"""Progress of long steps: rich's bar where a person watches and rich is there, else plain lines."""
 
 import sys
 import time
@@ -28,7 +28,7 @@ class _PlainProgress:
         if now < self._next_line:
             return
         self._next_line = now + _SECONDS_BETWEEN_LINES
-        amount = f"{_amount(done, self._unit)}"
+        amount = _amount(done, self._unit)
         if total:
             amount += f" of {_amount(total, self._unit)} ({100 * done / total:.0f} %)"
         print(f"{self._label}: {amount}", file=sys.stderr, flush=True)

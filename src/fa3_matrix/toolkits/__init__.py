@@ -1,6 +1,7 @@
 """CUDA toolkits: find them, provision them into the user's cache, probe them."""
 
 from ._cache import cache_dir
+from ._environment import clean_environment, scrubbed
 from ._find import (
     InspectionTools,
     ToolkitRoot,
@@ -11,7 +12,6 @@ from ._find import (
 )
 from ._host_compiler import host_compiler
 from ._probe import Probe
-from ._environment import clean_environment, scrubbed
 from ._report import ToolkitState, report, table, text
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""`python -m fa3_matrix.toolkits`: what CMake and nox ask of this package; needs no command-line library."""
+"""`python -m fa3_matrix.toolkits`: what CMake and nox ask; needs no command-line library."""
 
 import argparse
 import sys

@@ -27,7 +27,7 @@ def _wheel(archive: Path) -> Iterator[tuple[str, int, IO[bytes]]]:
 
 
 def _deb(archive: Path) -> Iterator[tuple[str, int, IO[bytes]]]:
-    # Never installed: dpkg-deb only unpacks, so that the package's release need not be the machine's.
+    # Never installed, only unpacked: the package's release need not be the machine's.
     command = ["dpkg-deb", "--fsys-tarfile", str(archive)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None

@@ -1,9 +1,10 @@
 """Download one pinned Debian package with apt-get, from this machine's own Debian mirror.
 
-Nothing of the machine's apt is touched: the source list, the package lists and the archive folder are private.
+Nothing of the machine's apt is touched: source list, package lists and archive folder are private.
 """
 
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ from fa3_matrix.errors import ToolkitError
 from ._pins import Package
 from ._process import last_lines, run_watched
 
-# Release names that only Debian's own archive uses without a suffix; "-security" suites live on another archive.
+# Names that Debian's own archive uses; third parties add a suffix, as does the security archive.
 _DEBIAN_SUITES = {
     *("stable", "testing", "unstable", "sid", "oldstable", "oldoldstable"),
     *("buster", "bullseye", "bookworm", "trixie", "forky", "duke"),
@@ -25,7 +26,7 @@ def download(package: Package, folder: Path, watch: Callable[[int], None]) -> No
     """Download `package` into `folder`; `watch` is told the number of bytes there so far.
 
     Raises:
-        ToolkitError: apt-get, dpkg-deb or a Debian mirror is missing, or no mirror has this version.
+        ToolkitError: apt-get, dpkg-deb or a mirror is missing, or no mirror has this version.
     """
     for tool in ("apt-get", "dpkg-deb"):
         if which(tool) is None:
@@ -48,24 +49,14 @@ def download(package: Package, folder: Path, watch: Callable[[int], None]) -> No
 
 
 def mirrors() -> list[str]:
-    """Debian mirrors to try: `FA3_DEBIAN_MIRROR`, else those that apt on this machine is configured with."""
+    """Debian mirrors to try: `FA3_DEBIAN_MIRROR`, else those that this machine's apt is set to."""
     if chosen := os.environ.get("FA3_DEBIAN_MIRROR"):
         return [chosen]
-    targets = subprocess.run(
-        ["apt-get", "indextargets", "--format", "$(CODENAME) $(SUITE) $(COMPONENT) $(REPO_URI)"]
-        + ["Created-By: Packages"],
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout
-    rows = [line.split() for line in targets.splitlines()]
-    return list(
-        dict.fromkeys(
-            row[-1]
-            for row in rows
-            if len(row) >= 3 and row[-2] == "main" and _DEBIAN_SUITES & set(row[:-2])
-        )
-    )
+    # Not `indextargets`: that shows nothing on a machine whose package lists were never fetched.
+    command = ["apt-get", "-oDebug::NoLocking=1", "update", "--print-uris"]
+    uris = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    found = re.findall(r"^'(\S+?)/?dists/(\S+)/InRelease'", uris, re.MULTILINE)
+    return list(dict.fromkeys(mirror for mirror, suite in found if suite in _DEBIAN_SUITES))
 
 
 def _download_from(
@@ -74,8 +65,8 @@ def _download_from(
     apt = folder / "apt"
     for name in ("sources", "lists/partial", "cache/archives/partial"):
         (apt / name).mkdir(parents=True, exist_ok=True)
-    # Trusted: what makes the file trustworthy is its pinned sha256, checked after the download; the machine may be
-    # an older release, or not Debian, and then it lacks the key that signs this suite.
+    # Trusted: the pinned sha256, checked after the download, is what the file is trusted for. The
+    # machine may be an older release, or not Debian, and lack the key that signs this suite.
     (apt / "sources" / "fa3.sources").write_text(
         f"Types: deb\nURIs: {mirror}\nSuites: {package.suite}\nComponents: {package.component}\n"
         "Architectures: amd64\nTrusted: yes\n"
@@ -98,6 +89,5 @@ def _download_from(
     status, output = run_watched([*command, "update"], os.environ, folder, watch)
     if status != 0:
         return status, output
-    # Run in `folder`, where apt-get leaves an interrupted file and goes on with it the next time.
     wanted = f"{package.name}={package.version}"
     return run_watched([*command, "download", wanted], os.environ, folder, watch)

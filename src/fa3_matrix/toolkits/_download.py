@@ -17,7 +17,7 @@ _DOWNLOADERS = {"wheel": _pip.download, "debian": _debian.download}
 def fetch(package: Package) -> Path:
     """Return the verified archive of `package`, downloading it unless it is already there.
 
-    A finished download is kept, so that an installation that was interrupted goes on with the next package.
+    A finished download is kept, so that an interrupted installation goes on with the next package.
     The caller holds the recipe's lock.
 
     Raises:
@@ -29,7 +29,9 @@ def fetch(package: Package) -> Path:
     archive.unlink(missing_ok=True)
 
     incoming = archive.parent / "incoming"
-    incoming.mkdir(parents=True, exist_ok=True)
+    # What a killed downloader left: neither pip nor `apt-get download` goes on with a part of a file.
+    shutil.rmtree(incoming, ignore_errors=True)
+    incoming.mkdir(parents=True)
     with progress(f"download {package}", unit="bytes") as bar:
         _DOWNLOADERS[package.kind](
             package, incoming, lambda done: bar.update(min(done, package.bytes), package.bytes)
@@ -39,7 +41,7 @@ def fetch(package: Package) -> Path:
         raise ToolkitError(f"{package}: expected one file, found {sorted(p.name for p in arrived)}")
     found = file_sha256(arrived[0])
     if found != package.sha256:
-        arrived[0].unlink()
+        shutil.rmtree(incoming)
         raise ToolkitError(
             f"hash mismatch: {package} arrived with sha256 {found}, pinned is {package.sha256}; "
             "it was deleted and nothing was installed"

@@ -3,8 +3,8 @@
 import os
 from collections.abc import Mapping
 
-# Each of these makes a compiler or CMake look into another toolkit or adds flags that no manifest would show.
-# (A CPATH left by a container image has hidden missing include paths for years.)
+# Each makes a compiler or CMake look into another toolkit, or adds flags that no manifest shows. (A
+# CPATH set by a container image has hidden missing include paths from projects' CI for years.)
 _SCRUBBED = (
     "CPATH",
     "C_INCLUDE_PATH",
@@ -46,7 +46,7 @@ _SCRUBBED = (
 
 
 def clean_environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
-    """A copy of `env` (default: this process's) without what would change a build behind the manifest's back."""
+    """A copy of `env` (default: this process's) without what changes a build unseen."""
     source = os.environ if env is None else env
     return {name: value for name, value in source.items() if name not in _SCRUBBED}
 

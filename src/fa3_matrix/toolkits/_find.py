@@ -87,7 +87,8 @@ def find(version: str, *, provision: bool = True) -> ToolkitRoot:
 
     Raises:
         ValueError: `version` is not of the form ``X.Y``.
-        ToolkitError: The chosen root is no such toolkit, or none was found and it cannot be provisioned.
+        ToolkitError: The chosen root is no such toolkit, or there is none and it cannot be
+            provisioned.
     """
     if re.fullmatch(r"\d+\.\d+", version) is None:
         raise ValueError(f"toolkit version {version!r}: expected major.minor, such as '12.4'")
@@ -119,8 +120,8 @@ def inspection() -> InspectionTools:
     missing = [name for name, path in tools.items() if not os.access(path, os.X_OK)]
     if missing:
         raise ToolkitError(
-            f"{toolkit.root} ({toolkit.source}) has no {' and no '.join(missing)}; install "
-            f"the complete toolkit there, or unset {root_variable(INSPECTION_VERSION)} to have it provisioned"
+            f"{toolkit.root} ({toolkit.source}) has no {' and no '.join(missing)}; install the "
+            f"complete toolkit there, or set {root_variable(INSPECTION_VERSION)} to a complete one"
         )
     return InspectionTools(**tools)
 
@@ -137,8 +138,8 @@ def torch_headers() -> Path:
         folder = Path(chosen).expanduser().absolute()
         if not (folder / "torch/csrc/stable/library.h").is_file():
             raise ToolkitError(
-                f"FA3_TORCH_INCLUDE={chosen} holds no torch/csrc/stable/library.h; name the `include` "
-                "folder of torch 2.10 or newer, or unset it to have the headers provisioned"
+                f"FA3_TORCH_INCLUDE={chosen} holds no torch/csrc/stable/library.h; name the "
+                "`include` folder of torch 2.10 or newer, or unset it to have headers provisioned"
             )
         return folder
     return install(recipes()[TORCH_HEADERS]) / "include"
@@ -183,8 +184,8 @@ def _checked(toolkit: ToolkitRoot, named: str) -> ToolkitRoot:
     missing = [name for name in needed if not (toolkit.root / name).exists()]
     if missing:
         raise ToolkitError(
-            f"{named} is not a CUDA toolkit: it has no {', no '.join(missing)}; name the folder that "
-            "holds bin/ and include/"
+            f"{named} is not a CUDA toolkit: it has no {', no '.join(missing)}; name the folder "
+            "that holds bin/ and include/"
         )
     found = release(toolkit.root)
     if not found.startswith(f"{toolkit.version}."):

@@ -1,4 +1,4 @@
-"""Choose the host compiler that nvcc drives, within the ceiling that the toolkit's own headers state."""
+"""Choose the host compiler that nvcc drives, within the ceiling of the toolkit's headers."""
 
 import os
 import re
@@ -7,14 +7,14 @@ from shutil import which
 
 from fa3_matrix.errors import ToolkitError
 
-from ._find import ToolkitRoot
 from ._environment import clean_environment
+from ._find import ToolkitRoot
 
 
 def host_compiler(toolkit: ToolkitRoot) -> str:
     """Path of a C++ compiler that this toolkit accepts.
 
-    ``CUDAHOSTCXX`` if set; else `g++`, older versioned ones (`g++-13` ...), then `clang++` likewise.
+    ``CUDAHOSTCXX`` if set; else `g++`, versioned ones (`g++-13` ...), then `clang++` likewise.
 
     Raises:
         ToolkitError: There is none; the message names the newest versions that would do.
@@ -35,8 +35,8 @@ def host_compiler(toolkit: ToolkitRoot) -> str:
     met = "; ".join(refused) or f"none of {', '.join(names[:2])} ... is on PATH"
     raise ToolkitError(
         f"CUDA {toolkit.version}'s nvcc accepts g++ up to {probe.gcc_max} and clang++ up to "
-        f"{probe.clang_max}, and {met}. Install g++-{probe.gcc_max} or set CUDAHOSTCXX to a compiler "
-        "that it accepts"
+        f"{probe.clang_max}, and {met}. Install g++-{probe.gcc_max} or set CUDAHOSTCXX to a "
+        "compiler that it accepts"
     )
 
 

@@ -22,7 +22,7 @@ _RECORD = "fa3-install.json"
 
 
 def installed(recipe: Recipe) -> Path | None:
-    """The recipe's tree if it is installed. It appears by one rename, so what exists is complete."""
+    """The recipe's tree if it is installed. It appears by one rename: what exists is complete."""
     tree = _tree(recipe)
     return tree if (tree / _RECORD).is_file() else None
 
@@ -57,7 +57,7 @@ def install(recipe: Recipe) -> Path:
 
 
 def damaged(tree: Path) -> list[str]:
-    """Files of an installed tree that are missing or whose sha256 has changed since installation."""
+    """Files of an installed tree that are missing or whose sha256 is not the installed one."""
     recorded: dict[str, str] = _json.read(tree / _RECORD)["files"]
     with progress(f"verify {tree.name}", unit="files") as bar:
         bad = []

@@ -1,4 +1,4 @@
-"""Download one pinned wheel with whichever pip this machine has, from the index that pip is configured with."""
+"""Download one pinned wheel with whichever pip this machine has, from the index it is set to."""
 
 import os
 import subprocess
@@ -36,7 +36,7 @@ def download(package: Package, folder: Path, watch: Callable[[int], None]) -> No
         f"--dest={folder}",
         f"--requirement={requirements}",
     ]
-    # pip writes to its temporary folder and moves at the end: put that folder where its growth can be seen.
+    # pip writes to a temporary folder and moves at the end: put that where its growth is seen.
     environment = {**environment, "TMPDIR": str(folder)}
     status, output = run_watched(arguments, environment, folder, watch)
     if status == 0:
@@ -56,38 +56,52 @@ def download(package: Package, folder: Path, watch: Callable[[int], None]) -> No
     )
 
 
-@cache
 def pip() -> tuple[list[str], dict[str, str]]:
     """The command line of a pip that runs, and its environment.
 
-    pip's isolated build environments and uv's virtual environments have no `pip` module, so this looks further.
+    pip's isolated build environments and uv's environments have no `pip` module: look further.
+
+    Raises:
+        ToolkitError: There is none.
     """
-    for command, environment in _candidates():
+    command, isolated = _working_pip()
+    return command, _environment(isolated)
+
+
+def _environment(isolated: bool) -> dict[str, str]:
+    # An isolated build environment hides the interpreter's own packages through PYTHONPATH.
+    return {k: v for k, v in os.environ.items() if not (isolated and k.startswith("PYTHON"))}
+
+
+@cache
+def _working_pip() -> tuple[list[str], bool]:
+    for command, isolated in _candidates():
         try:
             found = subprocess.run(
-                [*command, "--version"], env=environment, capture_output=True, check=False
+                [*command, "--version"],
+                env=_environment(isolated),
+                capture_output=True,
+                check=False,
             )
         except OSError:
             continue
         if found.returncode == 0:
-            return command, environment
+            return command, isolated
     raise ToolkitError(
         f"no pip found: neither {sys.executable}, nor its base interpreter, nor PATH, nor the "
-        "`ensurepip` module has one; install pip, or set FA3_CUDA_<version>_ROOT to an installed toolkit"
+        "`ensurepip` module has one; install pip"
     )
 
 
-def _candidates() -> Iterator[tuple[list[str], dict[str, str]]]:
-    environment = dict(os.environ)
-    yield [sys.executable, "-m", "pip"], environment
-    # An isolated build environment hides the interpreter's own packages through PYTHONPATH.
-    outside = {k: v for k, v in environment.items() if not k.startswith("PYTHON")}
+def _candidates() -> Iterator[tuple[list[str], bool]]:
+    """Command lines that may be pip, and whether to run them without the PYTHON* variables."""
+    yield [sys.executable, "-m", "pip"], False
     base = getattr(sys, "_base_executable", None) or sys.executable
     for interpreter in dict.fromkeys((sys.executable, base)):
-        yield [interpreter, "-m", "pip"], outside
+        yield [interpreter, "-m", "pip"], True
     for name in ("pip3", "pip"):
         if (path := which(name)) is not None:
-            yield [path], outside
+            yield [path], True
     try:
         import ensurepip
     except ImportError:
@@ -96,4 +110,4 @@ def _candidates() -> Iterator[tuple[list[str], dict[str, str]]]:
     for folder in folders:
         for wheel in sorted(folder.glob("pip-*.whl"), reverse=True):
             # A wheel is a zip archive, and Python runs a package inside one.
-            yield [sys.executable, f"{wheel}/pip"], outside
+            yield [sys.executable, f"{wheel}/pip"], True

@@ -18,9 +18,9 @@ class Probe:
 
     Attributes:
         release: Full version of nvcc, e.g. ``"12.4.131"``.
-        codes: What ``nvcc --list-gpu-code`` lists, e.g. ``"sm_90"``; it leaves out suffixed targets.
+        codes: What ``nvcc --list-gpu-code`` lists, e.g. ``"sm_90"``: no suffixed targets.
         targets: Every real and virtual target that ``nvcc --help`` lists, suffixed ones included.
-        ptx_isa: Version of the PTX that nvcc writes, e.g. ``(8, 4)``; a driver that is too old refuses it.
+        ptx_isa: Version of the PTX that nvcc writes, e.g. ``(8, 4)``; an older driver refuses it.
         gcc_max: Newest major version of GCC that the headers accept.
         clang_max: Newest major version of Clang that the headers accept.
         nvcc_options: Long options of nvcc, e.g. ``"--compress-mode"``.

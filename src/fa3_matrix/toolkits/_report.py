@@ -1,4 +1,4 @@
-"""What `fa3-matrix toolkits` prints and other stages read: every toolkit, where it is and what it can do."""
+"""What `fa3-matrix toolkits` prints: every toolkit, where it is and what it can do."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from fa3_matrix.errors import ToolkitError
 
+from ._environment import scrubbed
 from ._find import ToolkitRoot, find, provisionable
 from ._host_compiler import host_compiler, identify
 from ._probe import Probe
-from ._environment import scrubbed
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -121,7 +121,7 @@ def _cells(state: ToolkitState) -> tuple[str, ...]:
         f"{where}\n{state.problem}" if state.problem else where,
         " ".join(_shortened(probe)),
         ".".join(map(str, probe.ptx_isa)),
-        f"{state.host_compiler or 'none'}; accepts g++ <= {probe.gcc_max}, clang++ <= {probe.clang_max}",
+        f"{state.host_compiler or 'none'}; g++ <= {probe.gcc_max}, clang++ <= {probe.clang_max}",
         "--compress-mode" if probe.compress_mode else "no --compress-mode",
     )
 
