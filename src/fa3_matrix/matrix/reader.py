@@ -232,8 +232,8 @@ def _row(table: Table, archs: dict[str, Arch]) -> Iterator[Variant]:
         if block % 16:
             table.fail(f"{key} = {block}: must be a multiple of 16, the rows of an mma tile", key)
     warps = table.integer("warps", 1, 32)
-    if block_m % (16 * warps) and warps % 4:
-        table.fail(f"{warps} warps cannot share {block_m} rows of 16-row mma tiles", "warps")
+    if block_m % (16 * warps):
+        table.fail(f"{warps} warps cannot share {block_m} rows in mma tiles of 16", "warps")
     stages = table.integer("stages", 1, 8)
     q_in_registers = table.boolean("q_in_registers")
     min_blocks = table.integer("min_blocks", 1, 32)
