@@ -67,13 +67,14 @@ def report(
 
 def table(states: Sequence[ToolkitState]) -> "Table":
     """A rich table of `report`'s states."""
+    from rich.markup import escape
     from rich.table import Table
 
     result = Table(title="CUDA toolkits", caption=_caption() or None, show_lines=True)
     for heading in _HEADINGS:
         result.add_column(heading, overflow="fold")
     for state in states:
-        result.add_row(*_cells(state))
+        result.add_row(*map(escape, _cells(state)))
     return result
 
 
