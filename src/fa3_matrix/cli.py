@@ -249,16 +249,19 @@ def explain(
     import fa3_matrix
     from fa3_matrix import _json
 
-    decision = fa3_matrix.explain(
-        seqlen_q=seqlen_q,
-        seqlen_k=seqlen_q if seqlen_k is None else seqlen_k,
-        head_dim=head_dim,
-        dtype=dtype,
-        causal=causal,
-        window_size=window,
-        compute_capability=capability,
-        builds=builds,
-    )
+    try:
+        decision = fa3_matrix.explain(
+            seqlen_q=seqlen_q,
+            seqlen_k=seqlen_q if seqlen_k is None else seqlen_k,
+            head_dim=head_dim,
+            dtype=dtype,
+            causal=causal,
+            window_size=window,
+            compute_capability=capability,
+            builds=builds,
+        )
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
     if as_json:
         data = {
             "problem": decision.problem._asdict(),
@@ -350,13 +353,16 @@ def _damaged(manifest: dict[str, Any], read: _Read) -> Iterator[str]:
 
 
 def _show(manifest: dict[str, Any]) -> None:
+    from fa3_matrix.matrix.target import NEWEST_CAPABILITY, ComputeCapability
+
     revision = (manifest["git_revision"] or "no git")[:12] + ("+" if manifest["git_dirty"] else "")
-    low, high = (".".join(map(str, c)) for c in manifest["capability_range"])
+    low, high = (ComputeCapability(*c) for c in manifest["capability_range"])
+    runs = f"from {low}" if high == NEWEST_CAPABILITY else f"{low} to {high}"
     size = sum(v["bytes"] for v in manifest["variants"])
     print(
-        f"{manifest['cell']}: {manifest['target']} by nvcc {manifest['toolkit']['nvcc']}, runs on "
-        f"{low} to {high}; {len(manifest['variants'])} variants, {size / 1e6:.1f} MB; "
-        f"version {manifest['package_version']}, revision {revision}"
+        f"{manifest['cell']}: {manifest['target']} by nvcc {manifest['toolkit']['nvcc']}; compute "
+        f"capability {low if low == high else runs}; {len(manifest['variants'])} variants, "
+        f"{size / 1e6:.1f} MB; revision {revision}"
     )
     _print_table(
         ["variant", "registers", "spill B", "shared B", "CTAs an SM", "SASS", "KB"],
@@ -388,10 +394,10 @@ def _print_table(headings: list[str], rows: list[dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    """Run the command; a :class:`Fa3Error` or a wrong argument becomes one line on standard error."""
+    """Run the command; a :class:`Fa3Error` becomes a message on standard error and exit code 1."""
     try:
         app(prog_name="fa3-matrix")
-    except (Fa3Error, ValueError) as error:
+    except Fa3Error as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(Exit.FAILED) from None
 
