@@ -58,13 +58,14 @@ def test_a_result_of_another_build_is_stale_not_a_pass(build: BuildFolder):
 
 def test_a_failed_build_is_failed_even_beside_an_older_manifest(build: BuildFolder):
     build.manifest("sm90-cu133")
-    build.result("build", "sm90-cu133", "failed", reason="fa3_fwd_x spills 24 bytes")
+    reason = "fa3_fwd_x spills 24 bytes"
+    build.result("build", "sm90-cu133", "failed", reason=reason, output="all\nof it")
     data = report.write(build.path)
     entry = data["cells"]["sm90-cu133"]
     assert entry["state"] == "failed"
-    assert entry["reason"] == "fa3_fwd_x spills 24 bytes"
+    assert entry["reason"] == reason
     assert data["failures"] == [
-        {"cell": "sm90-cu133", "stage": "build", "text": "fa3_fwd_x spills 24 bytes"}
+        {"cell": "sm90-cu133", "stage": "build", "text": reason, "output": "all\nof it"}
     ]
 
 

@@ -5,6 +5,7 @@ Without names: all cells, all twins and the host library. A cell that fails leav
 """
 
 import argparse
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -16,6 +17,8 @@ from fa3_matrix.build.driver import Build, build_cell, build_host
 from fa3_matrix.build.manifest import FILE_NAME
 from fa3_matrix.errors import Fa3Error
 from fa3_matrix.matrix import Matrix
+
+_ERROR = re.compile(r"\berror\b|\bfatal\b", re.IGNORECASE)
 
 
 def run(names: Sequence[str] = (), *, jobs: int | None = None) -> list[str]:
@@ -59,7 +62,13 @@ def _build(root: Path, name: str, jobs: int | None) -> bool:
         build = build_cell(name, jobs=jobs)
     except Fa3Error as error:
         print(f"{name}: {error}", file=sys.stderr)
-        failure = {"kind": "build", "cell": name, "state": "failed", "reason": str(error)}
+        failure = {
+            "kind": "build",
+            "cell": name,
+            "state": "failed",
+            "reason": _sentence(str(error)),
+            "output": str(error),
+        }
         _json.write_atomic(record, failure)
         return False
     record.unlink(missing_ok=True)
@@ -68,14 +77,26 @@ def _build(root: Path, name: str, jobs: int | None) -> bool:
     return True
 
 
+def _sentence(output: str) -> str:
+    """The line of a failed build's output that says what is wrong: the first one with an error, else the first."""
+    lines = output.splitlines() or ["no output"]
+    return next((line.strip() for line in lines[1:] if _ERROR.search(line)), lines[0])
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m fa3_matrix.build.all_cells", description=__doc__
     )
     parser.add_argument("cells", nargs="*", metavar="CELL", help="cells or twins; none: everything")
+    parser.add_argument(
+        "--only-compare", action="store_true", help="build nothing, compare what is there"
+    )
     parser.add_argument("--jobs", type=int, help="compilers at once (default: cores and memory)")
     options = parser.parse_args(arguments)
     try:
+        if options.only_compare:
+            compare_archs(matrix.load())
+            return 0
         failed = run(options.cells, jobs=options.jobs)
     except Fa3Error as error:
         print(f"error: {error}", file=sys.stderr)

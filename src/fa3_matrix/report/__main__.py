@@ -2,12 +2,16 @@
 
 import argparse
 import sys
+import textwrap
 from pathlib import Path
 
 from fa3_matrix import report
 from fa3_matrix.errors import Fa3Error
 from fa3_matrix.report import model, render
 from fa3_matrix.report.inputs import Json
+
+# Of a terminal's row; the pages have all of it.
+_WHY_COLUMNS = 100
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -35,7 +39,7 @@ def summary(data: Json) -> str:
             entry["state"],
             render.seconds(entry["seconds"]),
             *(entry["stages"][stage]["state"] for stage in shown),
-            entry["reason"],
+            textwrap.shorten(entry["reason"], _WHY_COLUMNS, placeholder=" ..."),
         ]
         for name, entry in (data["cells"] | data["twins"]).items()
     ]

@@ -47,7 +47,12 @@ def assemble(matrix: Matrix, inputs: Inputs) -> Json:
         "comparisons": _comparisons(matrix, inputs),
         "advisories": _advisories(inputs),
         "failures": [
-            {"cell": name, "stage": stage, "text": entry["stages"][stage]["text"]}
+            {
+                "cell": name,
+                "stage": stage,
+                "text": entry["stages"][stage]["text"],
+                "output": inputs.results.get((stage, name), {}).get("output", ""),
+            }
             for name, entry in everything.items()
             for stage in STAGES
             if entry["stages"][stage]["state"] == "failed"
