@@ -11,24 +11,28 @@ Every file holds one JSON object with these keys::
     machine   {"gpu", "compute_capability": [9, 0], "driver", "uuid", "sms", "torch", "python"}, or
               {"gpu": null, ...} when there was none
     started   UTC time, ISO 8601
+    manifest_sha256   of the manifest.json of the build that ran (not in "peers"): another one makes a result stale
+
+A ratio is an error over what is allowed, so 1 is the limit; 1e9 stands for NaN and infinity, which JSON has not.
 
 ``correctness-<cell>.json`` adds::
 
-    suite     "random" | "reduced" | "fixed" | "problem" | a suite's name, or several joined by "+"
-    seed      of the random problems
+    suite     "random+fixed" | "random" | "fixed" | "reduced" | "problem" | a suite's name
+    seed      of the random problems; null without any
     counts    {"requested", "run", "passed", "failed", "not_run"}
-    worst     {"ratio", "lse_ratio", "problem", "lse_problem"}: largest error over what is allowed, below 1 is a pass
+    worst     {"ratio", "problem", "rms_ratio", "rms_problem", "lse_ratio", "lse_problem"}: largest ratios, and of what
     variants  {variant name: problems that used it}; every variant of the build is listed, so 0 is visible
-    failures  [{"problem", "reason", "ratio", "rms_ratio", "lse_ratio", "command"}], command reproduces it on one line
+    failures  [{"problem", "reason", "command"}], command reproduces it on one line
 
 ``performance-<cell>.json`` adds::
 
     suites    names of the suites that were timed
-    results   [{"problem", "name", "suite", "variant", "median_us", "spread", "tflops", "gb_per_s", "launch_us", "mode",
-                "rounds", "occupancy": {"theoretical", "launch", "ctas", "waves"}, "sm_mhz"}]
+    results   [{"problem", "name", "suite", "variant", "median_us", "spread", "tflops", "gb_per_s", "launch_us",
+                "rounds", "calls", "mode", "occupancy": {"theoretical", "launch", "ctas", "waves"}, "sm_mhz"}]
 
-    median_us is CUDA-event time a call; spread the interquartile range over the median; launch_us the host's time in
-    the call; occupancy as a fraction of the SM's warps (see fa3_matrix.bench.occupancy).
+    median_us is CUDA-event time of one call, in "graph" or "launch" mode, the median over `rounds` samples of `calls`
+    calls each; spread the interquartile range over the median; launch_us the host's time in one call;
+    occupancy: fractions of the SM's warps (see fa3_matrix.bench.occupancy).
 
 ``peers.json`` adds::
 
@@ -38,10 +42,8 @@ Every file holds one JSON object with these keys::
     summary   {build arm: {"geomean", "worst", "worst_name"}} of these ratios
 """
 
-import platform
 import time
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 SCHEMA = 1
@@ -81,16 +83,3 @@ def document(
         "started": watch.started,
         **more,
     }
-
-
-def no_gpu() -> Document:
-    """The ``machine`` block of a run that found no GPU."""
-    return {"gpu": None, "python": platform.python_version()}
-
-
-def write(path: Path, content: Document) -> None:
-    """Write `content` atomically, making the folder."""
-    from fa3_matrix._json import write_atomic
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(path, content)

@@ -1,0 +1,99 @@
+"""Builds as arms: which variant a problem uses, and how to call one."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+import fa3_matrix
+from fa3_matrix.bench.correctness import Kernel
+from fa3_matrix.bench.inputs import Inputs
+from fa3_matrix.bench.problems import Problem
+from fa3_matrix.bench.session import build_folder
+from fa3_matrix.build import Manifest, VariantRecord
+from fa3_matrix.errors import BenchError
+from fa3_matrix.matrix import ComputeCapability
+
+
+@dataclass(frozen=True)
+class BuildArm:
+    """One build that can run here: its folder and its manifest."""
+
+    folder: Path
+    manifest: Manifest
+
+    @classmethod
+    def open(cls, path: Path) -> "BuildArm":
+        """Opens a build folder, or the CMake folder around it. Raises BenchError when neither holds a manifest."""
+        folder = build_folder(path)
+        return cls(folder, Manifest.read(folder))
+
+    @property
+    def name(self) -> str:
+        """The cell's or the twin's name."""
+        return self.manifest.cell
+
+    def variant(self, problem: Problem) -> VariantRecord:
+        """The variant that serves `problem`: what `fa3_matrix.explain` says of this build alone.
+
+        Raises BenchError when none does.
+        """
+        decision = fa3_matrix.explain(
+            seqlen_q=problem.seqlen_q + problem.slack,
+            seqlen_k=problem.seqlen_k + problem.slack,
+            head_dim=problem.head_dim,
+            dtype=problem.dtype,
+            causal=problem.causal,
+            window_size=problem.window,
+            compute_capability=ComputeCapability(*self.manifest.capability_range[0]),
+            builds=[self.folder],
+        )
+        if decision.variant is None:
+            raise BenchError(f"{self.name} serves no {decision.problem}: {decision}")
+        return self.manifest.variant(decision.variant.name)
+
+    def use(self) -> None:
+        """Makes every call use this build until another one is named. Cheap enough to precede each call."""
+        fa3_matrix.use_build(self.folder)
+
+    def kernel(self) -> Kernel:
+        """Calls the public functions on this build, which stays in use."""
+
+        def call(problem: Problem, inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor]:
+            self.use()
+            return call_interface(problem, inputs)
+
+        return call
+
+
+def call_interface(problem: Problem, inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor]:
+    """``flash_attn_func`` or ``flash_attn_varlen_func`` on `inputs`; returns (out, lse)."""
+    if not problem.is_varlen:
+        out, lse = fa3_matrix.flash_attn_func(
+            inputs.q,
+            inputs.k,
+            inputs.v,
+            softmax_scale=problem.scale,
+            causal=problem.causal,
+            window_size=problem.window,
+            softcap=problem.softcap,
+            return_attn_probs=True,
+        )
+        return out, lse
+    out, lse = fa3_matrix.flash_attn_varlen_func(
+        inputs.q,
+        inputs.k,
+        inputs.v,
+        inputs.cu_seqlens_q,
+        inputs.cu_seqlens_k,
+        problem.seqlen_q + problem.slack,
+        problem.seqlen_k + problem.slack,
+        seqused_q=inputs.seqused_q,
+        seqused_k=inputs.seqused_k,
+        softmax_scale=problem.scale,
+        causal=problem.causal,
+        window_size=problem.window,
+        softcap=problem.softcap,
+        return_attn_probs=True,
+    )
+    return out, lse

@@ -1,0 +1,192 @@
+"""Cases that broke other attention libraries, and the limits that this one promises: run in every correctness run.
+
+The comment beside a case says where it comes from (owner/repository#number of the public report) or which limit it
+is at.
+"""
+
+from typing import Any
+
+from fa3_matrix.bench.layout import Layout
+from fa3_matrix.bench.problems import Problem
+
+_BEYOND_32_BITS = 2**31
+
+
+def fixed_problems() -> dict[str, Problem]:
+    """Named problems, small ones first so that a broken kernel is reported before the gigabyte-sized ones run."""
+    return {**_lengths(), **_head_dims(), **_grid(), **_offsets()}
+
+
+def _lengths() -> dict[str, Problem]:
+    pair: dict[str, Any] = {"dtype": "bf16", "heads_q": 4, "heads_k": 2}
+    cases: dict[str, Problem] = {
+        # Dao-AILab/flash-attention#1254: leading empty sequences hung the varlen kernel.
+        "leading-empty-sequences": Problem.varlen(
+            dtype="bf16",
+            heads_q=8,
+            heads_k=8,
+            head_dim=128,
+            lengths_q=[0, 0, 1023],
+            lengths_k=[0, 1, 2045],
+        ),
+        # Dao-AILab/flash-attention#1537: max_seqlen_q is 1 and some sequences are empty.
+        "max-seqlen-q-one": Problem.varlen(
+            dtype="bf16",
+            heads_q=9,
+            heads_k=3,
+            head_dim=64,
+            lengths_q=[0, 1, 0, 1],
+            lengths_k=[0, 3, 0, 5],
+        ),
+        "no-tokens-at-all": Problem.varlen(**pair, head_dim=64, lengths_q=[0, 0], lengths_k=[0, 0]),
+        # facebookresearch/xformers#1042: NaN where a sequence has no keys.
+        "varlen-without-keys": Problem.varlen(
+            **pair, head_dim=128, lengths_q=[5, 130, 7], lengths_k=[0, 0, 9]
+        ),
+        "varlen-used-nothing": Problem.varlen(
+            **pair,
+            head_dim=128,
+            lengths_q=[65, 3],
+            lengths_k=[70, 4],
+            used_q=(65, 0),
+            used_k=(0, 4),
+        ),
+        # A hint that is far too large costs empty tiles, never a wrong result.
+        "loose-max-seqlen": Problem.varlen(
+            **pair, head_dim=64, lengths_q=[3, 77], lengths_k=[90, 1], slack=5000, causal=True
+        ),
+        # Dao-AILab/flash-attention#2568: head_dim 256 without queries.
+        "no-queries-d256": Problem(
+            dtype="bf16", heads_q=2, heads_k=2, head_dim=256, batch=2, seqlen_q=0, seqlen_k=64
+        ),
+        "empty-batch": Problem(**pair, head_dim=64, batch=0, seqlen_q=8, seqlen_k=8),
+        # The last bucket of the selection table: ceil(log2) of 16 and more.
+        "keys-131073": Problem(
+            **pair, head_dim=64, batch=1, seqlen_q=2, seqlen_k=131073, causal=True
+        ),
+        "queries-70001": Problem(**pair, head_dim=128, batch=1, seqlen_q=70001, seqlen_k=65),
+        # More queries than keys under a causal mask: the first rows see nothing and must be 0 with lse -inf.
+        "rows-without-keys": Problem(
+            **pair, head_dim=128, batch=2, seqlen_q=300, seqlen_k=70, causal=True
+        ),
+        "window-beyond-keys": Problem(
+            **pair, head_dim=64, batch=1, seqlen_q=200, seqlen_k=10, window=(3, 2)
+        ),
+        # A scale of 0 makes every visible key weigh the same.
+        "scale-zero": Problem(**pair, head_dim=64, batch=1, seqlen_q=70, seqlen_k=130, scale=0.0),
+        "scale-negative": Problem(
+            **pair, head_dim=64, batch=1, seqlen_q=70, seqlen_k=130, scale=-0.125, causal=True
+        ),
+    }
+    # Dao-AILab/flash-attention#2470: without keys, an illegal instruction (full) or a division by zero (causal).
+    for name, causal in (("full", False), ("causal", True)):
+        cases[f"no-keys-{name}"] = Problem(
+            **pair, head_dim=128, batch=2, seqlen_q=77, seqlen_k=0, causal=causal
+        )
+    return cases
+
+
+def _head_dims() -> dict[str, Problem]:
+    # Dao-AILab/flash-attention#2698 and #2896, flashinfer-ai/flashinfer#4299: sizes between the compiled ones were
+    # silently wrong or read out of bounds.
+    return {
+        f"head-dim-{head_dim}-{dtype}": Problem(
+            dtype=dtype,
+            heads_q=6,
+            heads_k=2,
+            head_dim=head_dim,
+            batch=2,
+            seqlen_q=197,
+            seqlen_k=261,
+            causal=True,
+        )
+        for head_dim in (8, 72, 96, 104, 136, 144, 200, 248)
+        for dtype in ("bf16", "fp16")
+    }
+
+
+def _grid() -> dict[str, Problem]:
+    return {
+        # Dao-AILab/flash-attention#1812: a grid dimension holds 65,535 at most.
+        "heads-71280": Problem(
+            dtype="bf16", heads_q=71280, heads_k=71280, head_dim=64, batch=1, seqlen_q=3, seqlen_k=5
+        ),
+        # pytorch/pytorch#146704
+        "batch-65536": Problem(
+            dtype="bf16",
+            heads_q=1,
+            heads_k=1,
+            head_dim=64,
+            batch=65536,
+            seqlen_q=2,
+            seqlen_k=3,
+            causal=True,
+        ),
+        "batch-times-heads-131072": Problem(
+            dtype="fp16", heads_q=8, heads_k=2, head_dim=64, batch=16384, seqlen_q=1, seqlen_k=9
+        ),
+        "sequences-70000": Problem.varlen(
+            dtype="bf16",
+            heads_q=2,
+            heads_k=1,
+            head_dim=64,
+            lengths_q=[1, 0, 3, 2] * 17500,
+            lengths_k=[2, 5, 0, 3] * 17500,
+        ),
+        # Dao-AILab/flash-attention#2260
+        "batch-8300": Problem(
+            dtype="bf16", heads_q=16, heads_k=16, head_dim=128, batch=8300, seqlen_q=1, seqlen_k=1
+        ),
+        # Dao-AILab/flash-attention#1500
+        "batch-15000": Problem(
+            dtype="bf16", heads_q=4, heads_k=4, head_dim=64, batch=15000, seqlen_q=8, seqlen_k=8
+        ),
+    }
+
+
+def _offsets() -> dict[str, Problem]:
+    def far(order: str, jump: int = _BEYOND_32_BITS) -> dict[str, Any]:
+        return {f"layout_{name}": Layout(order, jump=jump) for name in "qkv"}
+
+    small: dict[str, Any] = {
+        "dtype": "bf16",
+        "heads_q": 2,
+        "heads_k": 2,
+        "head_dim": 128,
+        "seqlen_q": 130,
+        "seqlen_k": 130,
+    }
+    return {
+        "batch-stride-2^31": Problem(**small, batch=2, **far("bsh")),
+        "head-stride-2^31": Problem(**small, batch=1, **far("hbs"), causal=True),
+        "row-stride-2^25": Problem(**small, batch=1, **far("sbh", 2**25)),
+        "varlen-row-stride-2^25": Problem.varlen(
+            dtype="bf16",
+            heads_q=2,
+            heads_k=2,
+            head_dim=64,
+            lengths_q=[70, 60],
+            lengths_k=[50, 80],
+            **far("sh", 2**25),
+        ),
+        # Dao-AILab/flash-attention#2214
+        "elements-1.3e9-d72": Problem(
+            dtype="bf16",
+            heads_q=16,
+            heads_k=16,
+            head_dim=72,
+            batch=1600,
+            seqlen_q=729,
+            seqlen_k=729,
+        ),
+        # PriorLabs/TabPFN#1184: batch * heads * seqlen * head_dim beyond 2**31.
+        "elements-2.1e9": Problem(
+            dtype="bf16",
+            heads_q=4,
+            heads_k=4,
+            head_dim=128,
+            batch=400,
+            seqlen_q=10496,
+            seqlen_k=10496,
+        ),
+    }

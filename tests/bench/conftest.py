@@ -1,0 +1,82 @@
+"""A small FlashAttention on the CPU: what the bench stage is tested with where there is no GPU.
+
+It is written apart from `fa3_matrix.bench.reference` on purpose: sequence by sequence, head by head, over blocks of
+keys with an online softmax in fp32 and probabilities rounded to the inputs' dtype, as the real kernels do it.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from fa3_matrix.bench.inputs import Inputs
+from fa3_matrix.bench.problems import Problem
+
+BLOCK_N = 64
+
+
+def flash_attention(problem: Problem, inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor]:
+    """out and lse of `problem`, shaped as the operators return them; unused rows are 0 and -inf."""
+    out = torch.zeros(problem.shape_q, dtype=inputs.q.dtype)
+    rows = problem.shape_q[:-2]
+    lse = torch.full((problem.heads_q, *rows[-1:]), -torch.inf)
+    if not problem.is_varlen:
+        lse = lse.expand(problem.batch, -1, -1).clone()
+    group = problem.heads_q // problem.heads_k
+    for q, k, v, out_rows, lse_rows in _sequences(problem, inputs, out, lse):
+        for head in range(problem.heads_q):
+            out_rows[:, head], lse_rows[head] = _one_head(
+                problem, q[:, head], k[:, head // group], v[:, head // group]
+            )
+    return out, lse
+
+
+def _sequences(
+    problem: Problem, inputs: Inputs, out: torch.Tensor, lse: torch.Tensor
+) -> Iterator[tuple[torch.Tensor, ...]]:
+    if not problem.is_varlen:
+        yield from zip(inputs.q, inputs.k, inputs.v, out, lse, strict=True)
+        return
+    begins_q, begins_k = inputs.cu_seqlens_q.tolist(), inputs.cu_seqlens_k.tolist()
+    for (used_q, used_k), begin_q, begin_k in zip(
+        problem.pairs(), begins_q[:-1], begins_k[:-1], strict=True
+    ):
+        rows_q = slice(begin_q, begin_q + used_q)
+        rows_k = slice(begin_k, begin_k + used_k)
+        yield inputs.q[rows_q], inputs.k[rows_k], inputs.v[rows_k], out[rows_q], lse[:, rows_q]
+
+
+def _one_head(
+    problem: Problem, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    seqlen_q, seqlen_k = len(q), len(k)
+    largest = torch.full((seqlen_q,), -torch.inf)
+    total = torch.zeros(seqlen_q)
+    sum_v = torch.zeros(seqlen_q, problem.head_dim)
+    left, right = problem.effective_window
+    diagonal = (torch.arange(seqlen_q) + seqlen_k - seqlen_q)[:, None]
+    for begin in range(0, seqlen_k, BLOCK_N):
+        key = torch.arange(begin, min(begin + BLOCK_N, seqlen_k))
+        s = q.float() @ k[key].float().T * problem.softmax_scale
+        if problem.softcap:
+            s = problem.softcap * torch.tanh(s / problem.softcap)
+        if left >= 0:
+            s[key < diagonal - left] = -torch.inf
+        if right >= 0:
+            s[key > diagonal + right] = -torch.inf
+        new_largest = torch.maximum(largest, s.amax(dim=1))
+        shift = torch.where(new_largest == -torch.inf, 0, new_largest)
+        p = torch.exp(s - shift[:, None])
+        rescale = torch.exp(largest - shift)
+        total = total * rescale + p.sum(dim=1)
+        sum_v = sum_v * rescale[:, None] + p.to(v.dtype).float() @ v[key].float()
+        largest = new_largest
+    seen = total > 0
+    out = torch.where(seen[:, None], sum_v / total[:, None], 0)
+    return out.to(q.dtype), torch.where(seen, largest + total.log(), -torch.inf)
+
+
+@pytest.fixture(name="flash_attention")
+def flash_attention_fixture():
+    """The CPU kernel, (problem, inputs) -> (out, lse)."""
+    return flash_attention
