@@ -94,7 +94,6 @@ def cells(
     from fa3_matrix import matrix
 
     loaded = matrix.load()
-    shown: list[matrix.Cell | matrix.Twin] = [*loaded.cells, *(loaded.twins if twins else ())]
     rows = [
         {
             "name": cell.name,
@@ -105,7 +104,7 @@ def cells(
             "gpu": cell.arch.gpu.name,
             "reason": cell.reason,
         }
-        for cell in shown
+        for cell in (loaded.buildable if twins else loaded.cells)
     ]
     if as_json:
         print(json.dumps(rows))

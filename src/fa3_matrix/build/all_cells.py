@@ -30,7 +30,7 @@ def run(names: Sequence[str] = (), *, jobs: int | None = None) -> list[str]:
     loaded = matrix.load()
     chosen = [loaded.cell(name).name for name in names]
     failed = []
-    for name in chosen or [cell.name for cell in (*loaded.cells, *loaded.twins)]:
+    for name in chosen or [cell.name for cell in loaded.buildable]:
         if not _build(loaded.root / "build", name, jobs):
             failed.append(name)
     if not chosen:

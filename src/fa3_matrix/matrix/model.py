@@ -215,10 +215,14 @@ class Matrix:
         """The source tree: the folder that holds ``ci/``."""
         return self.path.parent.parent
 
+    @property
+    def buildable(self) -> tuple[Cell | Twin, ...]:
+        """Whatever has a build: the cells, then the twins."""
+        return (*self.cells, *self.twins)
+
     def cell(self, name: str) -> Cell | Twin:
         """The cell or twin of that name; ``MatrixError`` listing the known ones otherwise."""
-        everything: list[Cell | Twin] = [*self.cells, *self.twins]
-        return _find("cell", name, everything)
+        return _find("cell", name, self.buildable)
 
     def toolkit(self, version: str) -> Toolkit:
         """The toolkit of that version or label (``12.4`` or ``cu124``)."""

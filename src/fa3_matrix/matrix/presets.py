@@ -8,7 +8,6 @@ from fa3_matrix.matrix.model import Cell, Matrix, Twin
 
 def presets(matrix: Matrix) -> str:
     """A configure and a build preset for each cell, each twin and the host library."""
-    cells: list[Cell | Twin] = [*matrix.cells, *matrix.twins]
     base = {
         "name": "base",
         "hidden": True,
@@ -23,8 +22,8 @@ def presets(matrix: Matrix) -> str:
         "binaryDir": "${sourceDir}/build/host",
         "cacheVariables": {"FA3_HOST": "ON"},
     }
-    configure = [base, *map(_configure, cells), host]
-    names = [*(cell.name for cell in cells), "host"]
+    configure = [base, *map(_configure, matrix.buildable), host]
+    names = [*(cell.name for cell in matrix.buildable), "host"]
     data = {
         "version": 6,
         "cmakeMinimumRequired": {"major": 4, "minor": 1, "patch": 0},
