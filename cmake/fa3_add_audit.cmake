@@ -29,7 +29,7 @@ function(fa3_add_audit target)
       "${Python_EXECUTABLE}" -m fa3_matrix.build audit
       "${FA3_CELL}" --matrix "${PROJECT_SOURCE_DIR}/ci/matrix.toml" --objects "${objects}"
       --binary "${CMAKE_BINARY_DIR}" --output "${CMAKE_BINARY_DIR}/fa3"
-      --package-version "${FA3_PACKAGE_VERSION}"
+      --nvcc-release "${FA3_CUDA_VERSION}" --package-version "${FA3_PACKAGE_VERSION}"
     DEPENDS
       $<TARGET_OBJECTS:${target}>
       "${objects}"

@@ -19,6 +19,9 @@ include(fa3_python_variables)
 # Oldest torch whose stable ABI the library may use: major << 56 | minor << 48 (torch/headeronly/version.h).
 set(FA3_TORCH_TARGET_VERSION "0x020a000000000000")
 
+# Whose cuda.h: driver entry points are looked up by name, so a new header costs an old driver nothing.
+set(FA3_HOST_TOOLKIT 13.3)
+
 function(fa3_add_host_library target)
   list(APPEND CMAKE_MESSAGE_CONTEXT "fa3_add_host_library")
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBRARIES")
@@ -26,7 +29,7 @@ function(fa3_add_host_library target)
     message(FATAL_ERROR "fa3_add_host_library(${target}): SOURCES is empty")
   endif()
   fa3_python(torch_include -m fa3_matrix.toolkits torch-headers)
-  fa3_python_variables(fa3_host_toolkit -m fa3_matrix.toolkits cmake 13.3)
+  fa3_python_variables(fa3_host_toolkit -m fa3_matrix.toolkits cmake "${FA3_HOST_TOOLKIT}")
   add_library(${target} SHARED ${arg_SOURCES})
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/cpp")
   target_include_directories(${target} SYSTEM PRIVATE "${torch_include}" "${FA3_CUDA_INCLUDE}")

@@ -19,6 +19,7 @@ def _audit(options: argparse.Namespace) -> None:
         {path.name.split(".", 1)[0]: path for path in objects},
         output=options.output,
         binary=options.binary,
+        nvcc_release=options.nvcc_release,
         package_version=options.package_version or None,
     )
 
@@ -44,7 +45,8 @@ def main(arguments: list[str] | None = None) -> int:
     )
     command.add_argument("--binary", type=Path, required=True, help="CMake's binary folder")
     command.add_argument("--output", type=Path, required=True, help="the build folder to make")
-    command.add_argument("--package-version", default="")
+    command.add_argument("--nvcc-release", required=True, help="such as 12.4.131")
+    command.add_argument("--package-version", default="", help="of the wheel being built")
     command.set_defaults(run=_audit)
     command = commands.add_parser("cell", help="build cells or twins")
     command.add_argument("cells", nargs="+", metavar="CELL")

@@ -338,6 +338,7 @@ def run(
     *,
     output: Path,
     binary: Path,
+    nvcc_release: str,
     package_version: str | None,
 ) -> Manifest:
     """Audit a cell's objects and lay the build down in ``output``.
@@ -346,6 +347,8 @@ def run(
         objects: compiled fatbin of each variant, by variant name.
         output: the build folder to (re)make.
         binary: CMake's binary folder, hidden from recorded flags.
+        nvcc_release: full version of the compiler, such as ``12.4.131``.
+        package_version: version of the wheel being built, None outside one.
 
     Raises:
         AuditError: one message with every variant that failed and why; ``output`` then holds no manifest.
@@ -356,10 +359,10 @@ def run(
         raise AuditError(f"{cell.name}: compiled {sorted(objects)}, the matrix has {sorted(names)}")
     output.mkdir(parents=True, exist_ok=True)
     (output / "manifest.json").unlink(missing_ok=True)
-    toolkit = toolkits.find(cell.toolkit.version)
-    places = Places(source=matrix.root, binary=binary, toolkit=toolkit.root)
-    auditor = Auditor(matrix, cell, places)
     compiles = {name: Compiled.load(path) for name, path in objects.items()}
+    nvcc = Path(compiles[names[0]].command[0])
+    places = Places(source=matrix.root, binary=binary, toolkit=nvcc.parent.parent)
+    auditor = Auditor(matrix, cell, places)
 
     def attempt(variant: Variant) -> VariantRecord | str:
         try:
@@ -382,7 +385,7 @@ def run(
         target=str(cell.target),
         form=cell.target.form,
         capability_range=[list(lowest), list(highest)],
-        toolkit=ToolkitRecord(cell.toolkit.version, toolkit.probe().release),
+        toolkit=ToolkitRecord(cell.toolkit.version, nvcc_release),
         assembled=AssemblyRecord(str(cell.assemble), auditor.assembler) if cell.assemble else None,
         git_revision=revision.commit if revision else None,
         git_dirty=revision.dirty if revision else False,

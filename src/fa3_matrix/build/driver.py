@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from filelock import FileLock
+
 from fa3_matrix import _json, matrix, toolkits
 from fa3_matrix._progress import progress
 from fa3_matrix.build import compile_log
@@ -115,8 +117,12 @@ def _build(root: Path, binary: Path, preset: str, *, inputs: list[str], jobs: in
     environment = toolkits.clean_environment()
     fingerprint = _fingerprint(root, [preset, cmake, sys.executable, *inputs])
     record = binary / _CONFIGURED
-    with progress(f"build {preset}", unit="steps") as shown:
-        if not (binary / "build.ninja").is_file() or _recorded(record) != fingerprint:
+    # Beside the folder, which --fresh and people empty; two ninjas in one folder overwrite each other's objects.
+    lock = FileLock(binary.with_name(f".{binary.name}.lock"))
+    binary.parent.mkdir(parents=True, exist_ok=True)
+    with lock, progress(f"build {preset}", unit="steps") as shown:
+        configured = (binary / "build.ninja").is_file() and (binary / "CMakeCache.txt").is_file()
+        if not configured or _recorded(record) != fingerprint:
             # --fresh: a changed compiler cannot replace the one in CMake's cache.
             tools = [
                 f"-DPython_EXECUTABLE={sys.executable}",
@@ -192,7 +198,8 @@ def _run(
             found = _STEP.match(line)
             if found and step:
                 step(int(found[1]), int(found[2]))
-            if not found or "FAILED" in line:
+            # ninja repeats the command of a failed step; the audit's says nothing that its message does not.
+            if not found and "-m fa3_matrix.build audit" not in line:
                 tail.append(line.rstrip())
     if process.returncode != 0:
         output = "\n".join(tail)
