@@ -5,12 +5,11 @@ by torch.compile; it touches no CUDA. What is missing is reported by the first c
 """
 
 import contextlib
-import itertools
 import os
 from typing import TYPE_CHECKING, Any
 
 from fa3_matrix.errors import Fa3Error
-from fa3_matrix.ops import operators
+from fa3_matrix.ops import operators, validate
 
 try:
     import torch
@@ -78,19 +77,7 @@ def flash_attn_func(
     _refuse_unsupported(
         qv, q_descale, k_descale, v_descale, attention_chunk, num_splits, pack_gqa, sm_margin
     )
-    left, right = window_size
-    scale = _checked(q, k, v, softmax_scale)
-    outputs = _call(
-        _fwd,
-        _contiguous_rows(q),
-        _contiguous_rows(k),
-        _contiguous_rows(v),
-        scale,
-        causal,
-        left,
-        right,
-        softcap,
-    )
+    outputs = _call(q, k, v, (), softmax_scale, causal, window_size, softcap)
     return outputs if return_attn_probs else outputs[0]
 
 
@@ -142,33 +129,8 @@ def flash_attn_varlen_func(
     _refuse_unsupported(
         qv, q_descale, k_descale, v_descale, attention_chunk, num_splits, pack_gqa, sm_margin
     )
-    left, right = window_size
-    scale = _checked(q, k, v, softmax_scale)
-    for name, indices in (("cu_seqlens_q", cu_seqlens_q), ("cu_seqlens_k", cu_seqlens_k)):
-        if not isinstance(indices, torch.Tensor):
-            raise TypeError(
-                f"{name} is a {type(indices).__name__}; an int32 torch.Tensor is needed"
-            )
-    if _VALIDATE and not torch.compiler.is_compiling():
-        _validate("q", q, cu_seqlens_q, seqused_q, max_seqlen_q)
-        _validate("k", k, cu_seqlens_k, seqused_k, max_seqlen_k)
-    outputs = _call(
-        _varlen_fwd,
-        _contiguous_rows(q),
-        _contiguous_rows(k),
-        _contiguous_rows(v),
-        cu_seqlens_q,
-        cu_seqlens_k,
-        seqused_q,
-        seqused_k,
-        max_seqlen_q,
-        max_seqlen_k,
-        scale,
-        causal,
-        left,
-        right,
-        softcap,
-    )
+    indices = (cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, max_seqlen_q, max_seqlen_k)
+    outputs = _call(q, k, v, indices, softmax_scale, causal, window_size, softcap)
     return outputs if return_attn_probs else outputs[0]
 
 
@@ -207,60 +169,38 @@ def _refuse_unsupported(
     raise NotImplementedError(f"{names}: not supported by fa3_matrix; leave at the default")
 
 
-def _checked(q: Any, k: Any, v: Any, softmax_scale: float | None) -> float:
-    """Check what must hold before the operator can be dispatched; return the scale. The operator checks the rest."""
+def _call(
+    q: Any,
+    k: Any,
+    v: Any,
+    indices: tuple[Any, ...],
+    softmax_scale: float | None,
+    causal: bool,
+    window_size: tuple[int, int],
+    softcap: float,
+) -> Any:
+    """Dispatch the operator, which checks its arguments; what is wrong is looked for here only once that has failed."""
     if _fwd is None:
         _load()
-    for name, tensor in (("q", q), ("k", k), ("v", v)):
-        if not isinstance(tensor, torch.Tensor):
-            raise TypeError(f"{name} is a {type(tensor).__name__}; a torch.Tensor is needed")
-        if not tensor.is_cuda and not tensor.is_meta:
-            raise ValueError(
-                f"{name} is on {tensor.device}; fa3_matrix computes on CUDA devices, move it with .cuda()"
-            )
-    return float(q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale)
-
-
-def _contiguous_rows(tensor: Any) -> Any:
-    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
-
-
-def _call(operator: Any, q: Any, k: Any, v: Any, *rest: Any) -> Any:
+    operator = _varlen_fwd if indices else _fwd
     try:
+        if _VALIDATE and indices and not torch.compiler.is_compiling():
+            validate.check_indices(q, k, *indices)
+        left, right = window_size
+        scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
+        arguments = (q, k, v, *indices, scale, causal, left, right, softcap)
         if torch.compiler.is_compiling() or (
             torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
         ):
-            return operator(q, k, v, *rest)
-        # The autograd registration is Python: going below it saves 5 of 9 microseconds of a call.
+            return operator(*arguments)
+        # The autograd registration is Python: going below it saves more than half of a call.
         with torch._C._AutoDispatchBelowAutograd():
-            return operator(q, k, v, *rest)
-    except RuntimeError as error:
-        raise operators.translated(error) from None
-
-
-def _validate(name: str, tensor: Any, cu_seqlens: Any, seqused: Any, max_seqlen: int) -> None:
-    """Read index tensors back (waits for the GPU) and check what the kernel would otherwise have to clamp."""
-    starts = cu_seqlens.tolist()
-    lengths = [end - start for start, end in itertools.pairwise(starts)]
-    if starts[:1] != [0]:
-        raise ValueError(f"cu_seqlens_{name} starts with {starts[:1]}; it must start with 0")
-    if min(lengths, default=0) < 0:
-        at = next(i for i, length in enumerate(lengths) if length < 0)
-        raise ValueError(
-            f"cu_seqlens_{name} decreases from entry {at} to {at + 1}: {starts[at : at + 2]}"
-        )
-    if starts[-1] > tensor.shape[0]:
-        raise ValueError(
-            f"cu_seqlens_{name} ends with {starts[-1]} but {name} has {tensor.shape[0]} rows"
-        )
-    if max(lengths, default=0) > max_seqlen:
-        raise ValueError(
-            f"max_seqlen_{name} is {max_seqlen} but the longest sequence has {max(lengths)} rows"
-        )
-    used = lengths if seqused is None else seqused.tolist()
-    for at, (count, length) in enumerate(zip(used, lengths, strict=False)):
-        if not 0 <= count <= length:
-            raise ValueError(f"seqused_{name}[{at}] is {count}; sequence {at} has {length} rows")
+            return operator(*arguments)
+    except Exception as error:
+        tensors = {"q": q, "k": k, "v": v}
+        if indices:
+            tensors |= {"cu_seqlens_q": indices[0], "cu_seqlens_k": indices[1]}
+        raise operators.precise(error, tensors) from None
 
 
 def _load() -> None:

@@ -4,6 +4,7 @@
 // the host library must load without torch.
 #include <dlfcn.h>
 #include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
 
 #include <array>
@@ -35,9 +36,16 @@ Fa3Tensor describe(const Tensor& tensor) {
   d.sizes = sizes.data();
   d.strides = tensor.strides().data();
   d.rank = static_cast<int32_t>(sizes.size());
-  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(tensor.get(), &d.dtype));
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(tensor.get(), &d.dtype));
   d.device = tensor.is_cuda() ? tensor.get_device_index() : -1;
   return d;
+}
+
+// The kernel needs a contiguous last dimension; one that isn't is copied, as FlashAttention does.
+Tensor contiguous_rows(const Tensor& tensor) {
+  const int64_t rank = tensor.dim();
+  if (rank == 0 || tensor.strides()[rank - 1] == 1) return tensor;
+  return torch::stable::contiguous(tensor);
 }
 
 Fa3Tensor describe(const std::optional<Tensor>& tensor) {
@@ -62,7 +70,7 @@ void* current_stream(int32_t device) {
 }
 
 template <size_t Rank>
-Tensor empty(const std::array<int64_t, Rank>& sizes, int32_t dtype, int32_t device) {
+Tensor empty(const char* name, const std::array<int64_t, Rank>& sizes, int32_t dtype, int32_t device) {
   std::array<int64_t, Rank> strides;
   int64_t stride = 1;
   for (size_t i = Rank; i-- > 0;) {
@@ -71,8 +79,12 @@ Tensor empty(const std::array<int64_t, Rank>& sizes, int32_t dtype, int32_t devi
   }
   // Straight to the allocator: a dispatched aten::empty costs a microsecond more.
   AtenTensorHandle handle = nullptr;
-  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(Rank, sizes.data(), strides.data(), dtype,
-                                                         aoti_torch_device_type_cuda(), device, &handle));
+  if (aoti_torch_empty_strided(Rank, sizes.data(), strides.data(), dtype, aoti_torch_device_type_cuda(), device,
+                               &handle) != TORCH_SUCCESS) {
+    // The stable ABI drops torch's own exception (it is printed); fa3_matrix makes an OutOfMemoryError of this text.
+    throw std::runtime_error("CUDA out of memory: torch could not allocate " + std::string(name) + " of " +
+                             std::to_string(stride) + " elements on cuda:" + std::to_string(device));
+  }
   return Tensor(handle);
 }
 
@@ -83,8 +95,9 @@ std::tuple<Tensor, Tensor> launch(Fa3Forward& forward, Tensor out, Tensor lse) {
   return {std::move(out), std::move(lse)};
 }
 
-std::tuple<Tensor, Tensor> fwd(const Tensor& q, const Tensor& k, const Tensor& v, double softmax_scale, bool causal,
+std::tuple<Tensor, Tensor> fwd(const Tensor& any_q, const Tensor& any_k, const Tensor& any_v, double softmax_scale, bool causal,
                                int64_t window_left, int64_t window_right, double softcap) {
+  const Tensor q = contiguous_rows(any_q), k = contiguous_rows(any_k), v = contiguous_rows(any_v);
   Fa3Forward f{};
   f.q = describe(q);
   f.k = describe(k);
@@ -97,15 +110,16 @@ std::tuple<Tensor, Tensor> fwd(const Tensor& q, const Tensor& k, const Tensor& v
   f.softcap = softcap;
   require(fa3_check(&f));
   const int64_t* s = f.q.sizes;
-  return launch(f, empty<4>({s[0], s[1], s[2], s[3]}, f.q.dtype, f.q.device),
-                empty<3>({s[0], s[2], s[1]}, aoti_torch_dtype_float32(), f.q.device));
+  return launch(f, empty<4>("out", {s[0], s[1], s[2], s[3]}, f.q.dtype, f.q.device),
+                empty<3>("softmax_lse", {s[0], s[2], s[1]}, aoti_torch_dtype_float32(), f.q.device));
 }
 
-std::tuple<Tensor, Tensor> varlen_fwd(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& cu_seqlens_q,
+std::tuple<Tensor, Tensor> varlen_fwd(const Tensor& any_q, const Tensor& any_k, const Tensor& any_v, const Tensor& cu_seqlens_q,
                                       const Tensor& cu_seqlens_k, std::optional<Tensor> seqused_q,
                                       std::optional<Tensor> seqused_k, int64_t max_seqlen_q, int64_t max_seqlen_k,
                                       double softmax_scale, bool causal, int64_t window_left, int64_t window_right,
                                       double softcap) {
+  const Tensor q = contiguous_rows(any_q), k = contiguous_rows(any_k), v = contiguous_rows(any_v);
   Fa3Forward f{};
   f.q = describe(q);
   f.k = describe(k);
@@ -124,8 +138,8 @@ std::tuple<Tensor, Tensor> varlen_fwd(const Tensor& q, const Tensor& k, const Te
   f.softcap = softcap;
   require(fa3_check(&f));
   const int64_t* s = f.q.sizes;
-  return launch(f, empty<3>({s[0], s[1], s[2]}, f.q.dtype, f.q.device),
-                empty<2>({s[1], s[0]}, aoti_torch_dtype_float32(), f.q.device));
+  return launch(f, empty<3>("out", {s[0], s[1], s[2]}, f.q.dtype, f.q.device),
+                empty<2>("softmax_lse", {s[1], s[0]}, aoti_torch_dtype_float32(), f.q.device));
 }
 
 }  // namespace

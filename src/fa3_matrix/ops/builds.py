@@ -180,11 +180,12 @@ def handle(build: Build) -> int:
     """The host library's handle of a build."""
     key = (build.path, _identity(build.path))
     if key not in _handles:
-        _handles[key] = _create(build)
+        _handles[key] = create(build)
     return _handles[key]
 
 
-def _create(build: Build) -> int:
+def create(build: Build) -> int:
+    """Make a build known to the host library and return its handle; :func:`handle` does so once."""
     low, high = build.capability_range
     made = library.call(
         "fa3_build_create",

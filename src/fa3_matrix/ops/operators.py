@@ -5,6 +5,7 @@ torch.compile and the refusal to differentiate are stated here.
 """
 
 import functools
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from fa3_matrix.errors import BuildError
@@ -44,25 +45,52 @@ def load() -> Any:
     return torch.ops.fa3
 
 
-def translated(error: RuntimeError) -> Exception:
-    """The exception that an error out of an operator stands for: torch passes only RuntimeError and ValueError on."""
+def precise(error: Exception, tensors: Mapping[str, Any]) -> Exception:
+    """What a failed call's error stands for; the error itself when there is nothing to add.
+
+    Torch lets only RuntimeError and ValueError through from an operator, and refuses CPU tensors and non-tensors
+    in its own words before the operator is reached.
+    """
+    import torch
+
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, torch.Tensor):
+            return TypeError(f"{name} is a {type(tensor).__name__}; a torch.Tensor is needed")
+        if not tensor.is_cuda and not tensor.is_meta:
+            return _wrong_device(name, tensor)
+    if not isinstance(error, RuntimeError):
+        return error
+    message = str(error)
+    if message.startswith("CUDA out of memory") and not isinstance(error, torch.OutOfMemoryError):
+        out_of_memory: Exception = torch.OutOfMemoryError(message)
+        return out_of_memory
     stated = library.last_error()
-    # Torch may append to the message; a failure of torch itself is left as it is.
-    return stated if stated.args[0] and str(error).startswith(stated.args[0]) else error
+    # What was stated may be of an earlier call; a failure of torch itself is left as it is.
+    return stated if stated.args[0] and message.startswith(stated.args[0]) else error
+
+
+def _wrong_device(name: str, tensor: Any) -> ValueError:
+    return ValueError(
+        f"{name} is on {tensor.device}; fa3_matrix computes on CUDA devices, move it with .cuda()"
+    )
 
 
 def _fake_fwd(q: Any, *_: Any) -> tuple[Any, Any]:
-    import torch
-
     batch, seqlen, heads, _head_dim = q.shape
-    return q.new_empty(q.shape), q.new_empty((batch, heads, seqlen), dtype=torch.float32)
+    return _fake_outputs(q, (batch, heads, seqlen))
 
 
 def _fake_varlen_fwd(q: Any, *_: Any) -> tuple[Any, Any]:
+    rows, heads, _head_dim = q.shape
+    return _fake_outputs(q, (heads, rows))
+
+
+def _fake_outputs(q: Any, lse_shape: tuple[Any, ...]) -> tuple[Any, Any]:
     import torch
 
-    rows, heads, _head_dim = q.shape
-    return q.new_empty(q.shape), q.new_empty((heads, rows), dtype=torch.float32)
+    if q.device.type not in ("cuda", "meta"):
+        raise _wrong_device("q", q)
+    return q.new_empty(q.shape), q.new_empty(lse_shape, dtype=torch.float32)
 
 
 def _refuse_backward(_context: Any, *_gradients: Any) -> NoReturn:

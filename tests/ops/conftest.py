@@ -1,0 +1,207 @@
+"""The host library under test, and its C structs for tests that call it without torch."""
+
+import ctypes
+import itertools
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fa3_matrix.matrix.target import Target
+from fa3_matrix.ops import library
+from fa3_matrix.ops.builds import Build, Variant
+
+_SHORT, _LONG = (0, 6), (7, 16)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def host_library() -> Path:
+    """The library that FA3_HOST_LIBRARY names, else this checkout's, built if need be."""
+    if "FA3_HOST_LIBRARY" not in os.environ:
+        from fa3_matrix import build
+
+        os.environ["FA3_HOST_LIBRARY"] = str(build.build_host())
+    library.load()
+    return library.find()
+
+
+def make_variant(
+    dtype: str = "bf16",
+    head_dim: int = 64,
+    log2_seqlen_q: tuple[int, int] = (0, 16),
+    log2_seqlen_k: tuple[int, int] = (0, 16),
+    masks: frozenset[str] = frozenset({"full", "causal", "local"}),
+    block_m: int = 128,
+) -> Variant:
+    name = f"fa3_fwd_sm90_{dtype}_d{head_dim}_m{block_m}n64"
+    return Variant(
+        name=name,
+        file=Path("/nowhere", f"{name}.fatbin"),
+        dtype=dtype,
+        head_dim=head_dim,
+        block_m=block_m,
+        block_n=64,
+        threads=128,
+        dynamic_shared_bytes=49152,
+        log2_seqlen_q=log2_seqlen_q,
+        log2_seqlen_k=log2_seqlen_k,
+        masks=masks,
+    )
+
+
+def make_build(target: str = "sm_90a", *variants: Variant, cell: str = "sm90-cu133") -> Build:
+    parsed = Target.parse(target)
+    default = tuple(
+        make_variant(dtype, head_dim, served, block_m=block_m)
+        for dtype, head_dim, (served, block_m) in itertools.product(
+            ("bf16", "fp16"), (64, 128, 256), ((_SHORT, 64), (_LONG, 128))
+        )
+    )
+    return Build(
+        path=Path("/nowhere"),
+        cell=cell,
+        arch="sm90",
+        target=parsed,
+        toolkit="13.3",
+        twin_of=None,
+        capability_range=parsed.capability_range(),
+        variants=variants or default,
+    )
+
+
+@pytest.fixture(name="make_variant", scope="session")
+def _make_variant() -> Callable[..., Variant]:
+    return make_variant
+
+
+@pytest.fixture(name="make_build", scope="session")
+def _make_build() -> Callable[..., Build]:
+    return make_build
+
+
+class TensorStruct(ctypes.Structure):
+    """``Fa3Tensor``."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("sizes", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("rank", ctypes.c_int32),
+        ("dtype", ctypes.c_int32),
+        ("device", ctypes.c_int32),
+    )
+
+
+class ForwardStruct(ctypes.Structure):
+    """``Fa3Forward``."""
+
+    _fields_ = (
+        *((name, TensorStruct) for name in ("q", "k", "v")),
+        *((f"cu_seqlens_{name}", TensorStruct) for name in "qk"),
+        *((f"seqused_{name}", TensorStruct) for name in "qk"),
+        ("is_varlen", ctypes.c_int32),
+        ("causal", ctypes.c_int32),
+        ("max_seqlen_q", ctypes.c_int64),
+        ("max_seqlen_k", ctypes.c_int64),
+        ("window_left", ctypes.c_int64),
+        ("window_right", ctypes.c_int64),
+        ("softmax_scale", ctypes.c_double),
+        ("softcap", ctypes.c_double),
+        ("out", ctypes.c_void_p),
+        ("lse", ctypes.c_void_p),
+    )
+
+
+class Strides(ctypes.Structure):
+    """``fa3::Strides``."""
+
+    _fields_ = tuple((name, ctypes.c_int64) for name in ("batch", "row", "head"))
+
+
+class ParamsStruct(ctypes.Structure):
+    """``fa3::ForwardParams``."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("q", "k", "v", "out", "lse")),
+        *((f"{name}_stride", Strides) for name in ("q", "k", "v", "out")),
+        *((f"lse_{name}_stride", ctypes.c_int64) for name in ("batch", "head")),
+        *((f"cu_seqlens_{name}", ctypes.c_void_p) for name in "qk"),
+        *((f"seqused_{name}", ctypes.c_void_p) for name in "qk"),
+        *((name, ctypes.c_int32) for name in ("batch", "heads_q", "heads_k")),
+        *((name, ctypes.c_int32) for name in ("seqlen_q", "seqlen_k", "total_q", "total_k")),
+        ("head_dim", ctypes.c_int32),
+        *((name, ctypes.c_float) for name in ("softmax_scale", "softcap")),
+        *((name, ctypes.c_int32) for name in ("window_left", "window_right")),
+        *((name, ctypes.c_int32) for name in ("num_m_blocks", "heads_per_section")),
+        *((name, ctypes.c_int32) for name in ("q_aligned", "kv_aligned")),
+    )
+
+
+FP16, BF16, FP32, INT32, INT64 = 5, 15, 6, 3, 4
+
+
+def tensor(
+    *sizes: int,
+    strides: tuple[int, ...] | None = None,
+    dtype: int = BF16,
+    device: int = 0,
+    data: int = 4096,
+) -> TensorStruct:
+    """Describe a tensor, contiguous by default; never dereferenced here."""
+    if strides is None:
+        reversed_strides = itertools.accumulate(reversed(sizes[1:]), lambda a, b: a * b, initial=1)
+        strides = tuple(reversed_strides)[::-1]
+    array = ctypes.c_int64 * max(len(sizes), 1)
+    return TensorStruct(data, array(*sizes), array(*strides), len(sizes), dtype, device)
+
+
+def forward(
+    q: TensorStruct, k: TensorStruct, v: TensorStruct | None = None, **fields: object
+) -> ForwardStruct:
+    """A dense call, or with ``is_varlen=1`` and index tensors a varlen one."""
+    struct = ForwardStruct(q=q, k=k, v=v or k, window_left=-1, window_right=-1, softmax_scale=0.125)
+    for name in ("cu_seqlens_q", "cu_seqlens_k", "seqused_q", "seqused_k"):
+        setattr(struct, name, fields.pop(name, TensorStruct(rank=-1)))
+    for name, value in fields.items():
+        setattr(struct, name, value)
+    return struct
+
+
+class Api:
+    """What the C interface's tests need, under one name."""
+
+    tensor = staticmethod(tensor)
+    forward = staticmethod(forward)
+    FP16, BF16, FP32, INT32, INT64 = FP16, BF16, FP32, INT32, INT64
+    ForwardStruct, ParamsStruct = ForwardStruct, ParamsStruct
+
+    @staticmethod
+    def check(call: ForwardStruct) -> None:
+        library.call("fa3_check", ctypes.byref(call))
+
+    @staticmethod
+    def plan(
+        call: ForwardStruct,
+        build: int,
+        l2_bytes: int = 50 << 20,
+        params_type: type[ctypes.Structure] = ParamsStruct,
+    ) -> tuple[ctypes.Structure, int, int]:
+        """The parameters, the variant's index and the grid."""
+        params, variant, tiles = params_type(), ctypes.c_int32(), ctypes.c_int64()
+        library.call(
+            "fa3_plan",
+            ctypes.byref(call),
+            build,
+            ctypes.c_int64(l2_bytes),
+            ctypes.byref(params),
+            ctypes.c_int64(ctypes.sizeof(params)),
+            ctypes.byref(variant),
+            ctypes.byref(tiles),
+        )
+        return params, variant.value, tiles.value
+
+
+@pytest.fixture(scope="session")
+def api() -> type[Api]:
+    return Api

@@ -1,0 +1,84 @@
+"""explain(): the decision in words, without a GPU."""
+
+import pytest
+
+import fa3_matrix
+from fa3_matrix.errors import DriverError
+from fa3_matrix.ops import builds, library
+
+
+@pytest.fixture
+def used(monkeypatch, make_build, make_variant):
+    cells = (
+        make_build("sm_80", make_variant(), cell="sm80-cu133"),
+        make_build("sm_90a", cell="sm90-cu133"),
+        make_build("compute_90", cell="sm100-cu124"),
+    )
+    monkeypatch.setattr(builds._active, "builds", cells)
+    return cells
+
+
+def test_decision_and_rejections(used):
+    decision = fa3_matrix.explain(
+        seqlen_q=64, seqlen_k=4096, head_dim=72, causal=True, compute_capability="9.0"
+    )
+    assert decision.cell == "sm90-cu133"
+    assert decision.variant.name == "fa3_fwd_sm90_bf16_d128_m64n64"
+    reasons = {str(rejection) for rejection in decision.rejected}
+    assert "sm80-cu133: sm_80 runs on 8.0 to 8.9, this GPU is 9.0" in reasons
+    assert "sm100-cu124: sm90-cu133 serves the call and comes first" in reasons
+    assert "fa3_fwd_sm90_bf16_d64_m64n64: it is compiled for head_dim 64, too small" in reasons
+    assert (
+        "fa3_fwd_sm90_bf16_d256_m64n64: it is compiled for head_dim 256, and 128 suffices"
+        in reasons
+    )
+    assert "fa3_fwd_sm90_bf16_d128_m128n64: it serves seqlen_q from 65" in reasons
+    assert "fa3_fwd_sm90_fp16_d128_m64n64: it is for fp16" in reasons
+    # Every build and, in those that run here, every variant is accounted for.
+    assert len(reasons) == 2 + len(used[1].variants) - 1
+    assert str(decision).startswith("bf16, head_dim 72, causal mask, seqlen_q 64, seqlen_k 4096 on")
+
+
+@pytest.mark.usefixtures("used")
+def test_ptx_serves_newer_gpus():
+    decision = fa3_matrix.explain(
+        seqlen_q=1, seqlen_k=1, head_dim=64, dtype="torch.float16", compute_capability=(12, 0)
+    )
+    assert decision.cell == "sm100-cu124"
+    assert decision.problem.dtype == "fp16"
+
+
+@pytest.mark.usefixtures("used")
+def test_nothing_serves():
+    decision = fa3_matrix.explain(seqlen_q=1, seqlen_k=1, head_dim=64, compute_capability=(7, 5))
+    assert (decision.cell, decision.variant) == (None, None)
+    assert "nothing serves it" in str(decision)
+
+
+@pytest.mark.usefixtures("used")
+@pytest.mark.parametrize(
+    "changed,wording",
+    [
+        ({"dtype": "float32"}, "dtype is float32; bf16 and fp16"),
+        ({"head_dim": 264}, "head_dim is 264"),
+        ({"head_dim": 12}, "head_dim is 12"),
+        ({"seqlen_k": -1}, "seqlen_k is -1"),
+        ({"compute_capability": "hopper"}, "not a compute capability"),
+    ],
+)
+def test_wrong_arguments(changed, wording):
+    arguments = {"seqlen_q": 1, "seqlen_k": 1, "head_dim": 64, "compute_capability": "9.0"}
+    with pytest.raises(ValueError, match=wording):
+        fa3_matrix.explain(**(arguments | changed))
+
+
+@pytest.mark.usefixtures("used")
+def test_without_capability_asks_the_driver():
+    try:
+        capability = library.device_capability()
+    except DriverError:
+        with pytest.raises(DriverError, match=r"no NVIDIA driver|refused cuInit|no CUDA device"):
+            fa3_matrix.explain(seqlen_q=1, seqlen_k=1, head_dim=64)
+    else:
+        decision = fa3_matrix.explain(seqlen_q=1, seqlen_k=1, head_dim=64)
+        assert decision.compute_capability == capability

@@ -1,0 +1,154 @@
+"""What the host library asks of the driver, told by a driver that only records.
+
+Each case runs in a process of its own: a process has one driver.
+"""
+
+import ctypes
+import json
+import multiprocessing
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fa3_matrix.errors import BuildError, DriverError, NoKernelError
+from fa3_matrix.ops import builds, library
+
+
+@pytest.fixture(scope="module")
+def fake_driver(tmp_path_factory) -> Path:
+    if "libcuda.so" in Path("/proc/self/maps").read_text():
+        pytest.skip(
+            "this process has loaded the real driver, which can't be replaced; run this file alone"
+        )
+    compiler = shutil.which("c++") or shutil.which("g++")
+    if compiler is None:
+        pytest.skip("no C++ compiler to build the recording driver with")
+    made = tmp_path_factory.mktemp("driver") / "libcuda.so.1"
+    source = Path(__file__).parent / "fake_driver" / "driver.cpp"
+    options = ["-std=c++20", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", str(made)]
+    subprocess.run([compiler, *options, str(source)], check=True)
+    return made
+
+
+@pytest.fixture
+def run(fake_driver, make_build, make_variant, tmp_path):
+    """Run calls under the recording driver; return its log's lines, or raise what a call raised."""
+
+    def run(*calls, environment=None, target="sm_90a"):
+        fatbin = tmp_path / "kernel.fatbin"
+        variant = make_variant()
+        variant = type(variant)(**{**vars(variant), "file": fatbin})
+        if not (environment or {}).get("NO_FATBIN"):
+            fatbin.write_bytes(b"a fatbin\0")
+        build = make_build(target, variant, cell="the-cell")
+        context = multiprocessing.get_context("fork")
+        receiver, sender = context.Pipe()
+        arguments = (fake_driver, build, calls, environment or {}, sender)
+        child = context.Process(target=_child, args=arguments)
+        child.start()
+        log, kind, message = json.loads(receiver.recv())
+        child.join()
+        if kind:
+            raise {e.__name__: e for e in (DriverError, NoKernelError, BuildError)}[kind](message)
+        return log
+
+    return run
+
+
+def _child(driver, build, calls, environment, sender):
+    os.environ.update(environment)
+    fake = ctypes.CDLL(str(driver))
+    fake.fake_log.restype = ctypes.c_char_p
+    error = None
+    try:
+        handle = builds.create(build)
+        library.call("fa3_activate", (ctypes.c_int32 * 1)(handle), 1)
+        for call, stream in calls:
+            library.call("fa3_forward", ctypes.byref(call), ctypes.c_void_p(stream))
+    except Exception as caught:
+        error = caught
+    log = fake.fake_log().decode().splitlines()
+    sender.send(json.dumps([log, type(error).__name__ if error else None, str(error)]))
+
+
+@pytest.fixture
+def call(api):
+    return api.forward(api.tensor(2, 300, 8, 64, data=0x1000), api.tensor(2, 300, 8, 64))
+
+
+def test_first_launch_loads_and_second_only_launches(run, call):
+    launch = (
+        "launch 0x8 grid 48 1 1 block 128 1 1 shared 49152 stream 0xabc q 0x1000 in context of 100"
+    )
+    assert run((call, 0xABC), (call, 0xABC)) == [
+        "retain 100",
+        "push 100",
+        "capture mode 2",  # relaxed, so that a capture in progress survives the loading
+        "load a fatbin",
+        "kernel fa3_fwd_sm90_bf16_d64_m128n64",
+        "attribute 8 = 49152 on 100",
+        "capture mode 0",
+        launch,
+        "pop",
+        "push 100",
+        launch,
+        "pop",
+    ]
+
+
+def test_each_device_in_its_own_context(run, api):
+    on = [
+        api.forward(*(api.tensor(1, 1, 1, 64, device=device) for _ in "qk")) for device in (1, 0, 1)
+    ]
+    log = run(*((call, 0) for call in on))
+    launches = [line.rpartition(" ")[2] for line in log if line.startswith("launch")]
+    assert launches == ["101", "100", "101"]
+    assert log.count("load a fatbin") == 1
+    assert [line for line in log if line.startswith("attribute")] == [
+        "attribute 8 = 49152 on 101",
+        "attribute 8 = 49152 on 100",
+    ]
+
+
+def test_empty_tensors_launch_nothing(run, api):
+    empty = api.tensor(0, 300, 8, 64), api.tensor(2, 0, 8, 64)
+    assert run(*((api.forward(q, q), 0) for q in empty)) == []
+
+
+@pytest.mark.parametrize(
+    "failing,code,wording",
+    [
+        ("cuInit", 100, r"refused cuInit: FAKE_ERROR \(100\)"),
+        ("cuLibraryLoadData", 222, r"PTX is newer .* supports CUDA 13\.0\)\. Update the driver"),
+        ("cuKernelGetFunction", 222, r"build the-cell on Fake GPU \(compute capability 9\.0\)"),
+        ("cuKernelGetFunction", 209, "holds no code for this GPU"),
+        ("cuLibraryGetKernel", 500, "holds no kernel of that name"),
+        ("cuLibraryLoadData", 221, "PTX compiler .* is not installed"),
+        ("cuKernelSetAttribute", 1, "cuKernelSetAttribute of .* failed"),
+        ("cuLaunchKernelEx", 719, "launching fa3_fwd_sm90_bf16_d64_m128n64 on Fake GPU failed"),
+    ],
+)
+def test_driver_errors(run, call, failing, code, wording):
+    with pytest.raises(DriverError, match=wording):
+        run((call, 0), environment={"FAKE_FAIL": failing, "FAKE_ERROR": str(code)})
+
+
+def test_gpu_that_no_build_serves(run, call):
+    with pytest.raises(
+        NoKernelError, match=r"this GPU \(Fake GPU\) of compute capability 12\.0.*\.sm120"
+    ):
+        run((call, 0), environment={"FAKE_CAPABILITY": "120"})
+
+
+def test_no_such_device(run, api):
+    call = api.forward(api.tensor(1, 1, 1, 64, device=5), api.tensor(1, 1, 1, 64, device=5))
+    with pytest.raises(DriverError, match="no CUDA device 5: the driver shows 2"):
+        run((call, 0))
+
+
+def test_missing_fatbin(run, call):
+    with pytest.raises(BuildError, match=r"can't read the fatbin .*kernel\.fatbin"):
+        run((call, 0), environment={"NO_FATBIN": "1"})

@@ -1,0 +1,185 @@
+"""What would be launched: strides, alignment, tile counts, sections, windows."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fa3_matrix.ops import builds
+from fa3_matrix.ops.explain import mask_of
+
+
+@pytest.fixture(scope="module")
+def build(make_build):
+    return builds.create(make_build())
+
+
+def test_dense(api, build):
+    q, kv = api.tensor(2, 300, 8, 72), api.tensor(2, 500, 2, 72)
+    call = api.forward(q, kv, causal=1, softcap=30.0, out=1024, lse=2048)
+    p, variant, tiles = api.plan(call, build)
+    assert (p.out, p.lse, p.q, p.k) == (1024, 2048, 4096, 4096)
+    for strides, rows, heads in (
+        (p.q_stride, 300, 8),
+        (p.k_stride, 500, 2),
+        (p.out_stride, 300, 8),
+    ):
+        assert (strides.batch, strides.row, strides.head) == (rows * heads * 72, heads * 72, 72)
+    assert (p.lse_batch_stride, p.lse_head_stride) == (8 * 300, 300)
+    assert (p.batch, p.heads_q, p.heads_k, p.head_dim) == (2, 8, 2, 72)
+    assert (p.seqlen_q, p.seqlen_k, p.total_q, p.total_k) == (300, 500, 300, 500)
+    assert (p.softmax_scale, p.softcap) == (0.125, 30.0)
+    assert (p.window_left, p.window_right) == (-1, 0)
+    assert (p.q_aligned, p.kv_aligned) == (1, 1)
+    assert (p.cu_seqlens_q, p.cu_seqlens_k, p.seqused_q, p.seqused_k) == (None,) * 4
+    # head_dim 72 is served by d128, seqlen_q 300 by block_m 128.
+    assert (p.num_m_blocks, tiles) == (3, 3 * 8 * 2)
+    assert variant == 3
+
+
+def test_varlen(api, build):
+    indices = {
+        "cu_seqlens_q": api.tensor(4, dtype=api.INT32, data=16),
+        "cu_seqlens_k": api.tensor(4, dtype=api.INT32, data=32),
+        "seqused_k": api.tensor(3, dtype=api.INT32, data=48),
+    }
+    q, kv = api.tensor(300, 8, 64), api.tensor(500, 2, 64)
+    call = api.forward(q, kv, is_varlen=1, max_seqlen_q=60, max_seqlen_k=10_000, **indices)
+    p, _, tiles = api.plan(call, build)
+    assert (p.q_stride.batch, p.q_stride.row, p.out_stride.batch) == (0, 512, 0)
+    assert (p.lse_batch_stride, p.lse_head_stride) == (0, 300)
+    assert (p.cu_seqlens_q, p.cu_seqlens_k, p.seqused_q, p.seqused_k) == (16, 32, None, 48)
+    # max_seqlen_k says more than there are rows: no sequence is longer than all of them.
+    assert (p.batch, p.seqlen_q, p.seqlen_k, p.total_q, p.total_k) == (3, 60, 500, 300, 500)
+    assert (p.num_m_blocks, tiles) == (1, 24)
+
+
+def test_max_seqlen_of_zero_still_has_tiles(api, build):
+    """max_seqlen is a hint: the kernel is launched and walks what cu_seqlens say."""
+    cu_seqlens = api.tensor(2, dtype=api.INT32)
+    call = api.forward(
+        api.tensor(100, 8, 64),
+        api.tensor(100, 8, 64),
+        is_varlen=1,
+        cu_seqlens_q=cu_seqlens,
+        cu_seqlens_k=cu_seqlens,
+    )
+    p, _, tiles = api.plan(call, build)
+    assert (p.num_m_blocks, tiles) == (1, 8)
+
+
+@pytest.mark.parametrize("batch,seqlen_q,launched", [(0, 5, 0), (2, 0, 0), (2, 5, 16)])
+def test_empty(api, build, batch, seqlen_q, launched):
+    """Nothing to write, nothing launched; without keys the kernel writes zeros."""
+    call = api.forward(api.tensor(batch, seqlen_q, 8, 64), api.tensor(batch, 0, 8, 64))
+    assert api.plan(call, build)[2] == launched
+
+
+def test_batch_and_heads_beyond_65535(api, build):
+    q = api.tensor(70_000, 1, 3, 64)
+    p, _, tiles = api.plan(api.forward(q, q), build)
+    assert (p.batch, tiles) == (70_000, 210_000)
+
+
+def test_strides_beyond_32_bits(api, build):
+    q = api.tensor(4, 2**22, 8, 128)
+    p, _, _ = api.plan(api.forward(q, q), build)
+    assert p.q_stride.batch == 2**32
+
+
+def test_too_many_tiles(api, build):
+    q = api.tensor(2**20, 2**18, 1, 8, data=0)
+    with pytest.raises(ValueError, match=r"more than one grid holds"):
+        api.plan(api.forward(q, q), build)
+
+
+@given(
+    data=st.integers(0, 63),
+    strides=st.tuples(*[st.integers(1, 64)] * 3),
+    sizes=st.tuples(*[st.integers(1, 3)] * 3),
+    which=st.sampled_from("qkv"),
+)
+def test_alignment(api, build, data, strides, sizes, which):
+    """16-byte copies are allowed exactly if every row that exists begins at a multiple of 16 bytes."""
+    batch, rows, heads = sizes
+    odd = api.tensor(batch, rows, heads, 64, strides=(*strides, 1), data=2 * data)
+    plain = api.tensor(batch, rows, heads, 64)
+    call = api.forward(*(odd if name == which else plain for name in "qkv"))
+    p, _, _ = api.plan(call, build)
+    starts = [
+        2 * (data + b * strides[0] + r * strides[1] + h * strides[2])
+        for b in range(batch)
+        for r in range(rows)
+        for h in range(heads)
+    ]
+    aligned = all(start % 16 == 0 for start in starts)
+    assert (p.q_aligned, p.kv_aligned) == ((aligned, True) if which == "q" else (True, aligned))
+
+
+@pytest.mark.parametrize(
+    "l2_mib,seqlen_k,expected",
+    [
+        # K and V of a head are 2 * seqlen_k * 128 * 2 bytes; four query heads share one.
+        (50, 8192, 6 * 4),
+        (50, 1024, 50 * 4),
+        (50, 16, 64 * 16),
+        (50, 10**6, 1 * 4),
+        (0, 8192, 1 * 4),
+    ],
+)
+def test_sections_fill_half_the_l2(api, build, l2_mib, seqlen_k, expected):
+    call = api.forward(api.tensor(64, 256, 16, 128), api.tensor(64, seqlen_k, 4, 128))
+    p, _, _ = api.plan(call, build, l2_mib << 20)
+    assert p.heads_per_section == expected
+
+
+@given(
+    causal=st.booleans(),
+    left=st.integers(-2, 12),
+    right=st.integers(-2, 12),
+    seqlen_q=st.integers(1, 10),
+    seqlen_k=st.integers(0, 10),
+)
+def test_window(api, make_build, make_variant, causal, left, right, seqlen_q, seqlen_k):
+    """The normalised window masks what the stated one does, and its class is the one that Python states."""
+    masks = ("full", "causal", "local")
+    one_each = [make_variant(masks=frozenset({mask})) for mask in masks]
+    handle = _cached_handle(make_build, one_each)
+    call = api.forward(
+        api.tensor(1, seqlen_q, 1, 64),
+        api.tensor(1, seqlen_k, 1, 64),
+        causal=int(causal),
+        window_left=left,
+        window_right=right,
+    )
+    p, variant, _ = api.plan(call, handle)
+    assert masks[variant] == mask_of(causal, (left, right), seqlen_q, seqlen_k)
+    stated = visible(seqlen_q, seqlen_k, left, 0 if causal else right)
+    assert visible(seqlen_q, seqlen_k, p.window_left, p.window_right) == stated
+    if masks[variant] == "full":
+        assert stated == visible(seqlen_q, seqlen_k, -1, -1)
+
+
+def visible(seqlen_q, seqlen_k, left, right):
+    """The (query, key) pairs that a bottom-right aligned window leaves."""
+    offset = seqlen_k - seqlen_q
+    return {
+        (i, j)
+        for i in range(seqlen_q)
+        for j in range(seqlen_k)
+        if (left < 0 or j >= i + offset - left) and (right < 0 or j <= i + offset + right)
+    }
+
+
+_handles: list[int] = []
+
+
+def _cached_handle(make_build, variants):
+    if not _handles:
+        _handles.append(builds.create(make_build("sm_90a", *variants)))
+    return _handles[0]
+
+
+def test_another_params_size_is_refused(api, build):
+    call = api.forward(api.tensor(1, 1, 1, 64), api.tensor(1, 1, 1, 64))
+    with pytest.raises(ValueError, match="ForwardParams has"):
+        api.plan(call, build, params_type=api.ForwardStruct)
