@@ -1,8 +1,8 @@
 """How full a launch makes the GPU.
 
 theoretical: resident warps of an SM over the warps it can hold, by the audit's occupancy of the variant.
-launch: theoretical times the share of CTA slots that the grid fills, over all its waves, CTAs taken as equally long: 330
-CTAs on 132 SMs of one slot each are 2.5 waves, which take the time of 3 and fill 5/6 of the slots.
+launch: theoretical times the share of CTA slots that the grid fills over all its waves, CTAs taken as equally long:
+330 CTAs on 132 SMs of one slot each are 2.5 waves, which take the time of 3 and fill 5/6 of the slots.
 """
 
 from dataclasses import asdict, dataclass

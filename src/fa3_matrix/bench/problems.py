@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any, Literal
 
 from fa3_matrix.bench.layout import Layout
-from fa3_matrix.matrix.model import DTYPES, Dtype, Mask
+from fa3_matrix.matrix.model import DTYPES, Mask
 from fa3_matrix.matrix.selection import mask_of
 
 Values = Literal["normal", "sharp", "rising"]
@@ -49,7 +49,7 @@ class Problem:
         seed: of the inputs' values.
     """
 
-    dtype: Dtype
+    dtype: str
     heads_q: int
     heads_k: int
     head_dim: int
@@ -153,7 +153,9 @@ class Problem:
             yield from [(self.seqlen_q, self.seqlen_k)] * self.batch
         else:
             yield from zip(
-                self.used_q or self.lengths_q, self.used_k or self.lengths_k, strict=True
+                self.lengths_q if self.used_q is None else self.used_q,
+                self.lengths_k if self.used_k is None else self.used_k,
+                strict=True,
             )
 
     @property

@@ -1,7 +1,7 @@
 """Device time of several arms, measured interleaved: in each round every arm once, in random order.
 
-Clocks, temperature and other tenants then touch all arms alike; block order (all of one arm, then all of the next) turns
-such drift into a difference between arms.
+Clocks, temperature and other tenants then touch all arms alike; block order (all of one arm, then all of the next)
+turns such drift into a difference between arms.
 """
 
 import random

@@ -1,0 +1,118 @@
+"""Times builds on suites once, for everything that reports them: pytest-benchmark's tests and the results files."""
+
+import random
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from fa3_matrix.bench.builds import BuildArm
+from fa3_matrix.bench.measure import Contender, Measurement, measure
+from fa3_matrix.bench.occupancy import launch_occupancy
+from fa3_matrix.bench.problems import Problem
+from fa3_matrix.bench.results import Document
+from fa3_matrix.bench.timing import Clock
+from fa3_matrix.errors import BenchError
+
+
+def variant_problems(builds: Iterable[BuildArm]) -> list[Problem]:
+    """A problem for each variant of `builds`, as large as the variant serves up to 2048: 8 sequences, hidden 2048."""
+    problems = {}
+    for build in builds:
+        for variant in build.manifest.variants:
+            serves = variant.serves
+            problem = Problem(
+                dtype=variant.dtype,
+                head_dim=variant.head_dim,
+                heads_q=2048 // variant.head_dim,
+                heads_k=2048 // variant.head_dim,
+                batch=8,
+                seqlen_q=min(2 ** serves.log2_seqlen_q[1], 2048),
+                seqlen_k=min(2 ** serves.log2_seqlen_k[1], 2048),
+                causal="full" not in serves.masks,
+                window=(1024, 0) if serves.masks == ["local"] else (-1, -1),
+            )
+            problems[problem.id] = problem
+    return list(problems.values())
+
+
+@dataclass
+class Performance:
+    """Measures each problem once, all builds interleaved, when the first of them is asked for.
+
+    Args:
+        builds: the arms, by cell.
+        suites: problems by suite.
+        device, clock: where and by which clock; a CPU and the host's serve for tests.
+    """
+
+    builds: dict[str, BuildArm]
+    suites: dict[str, list[Problem]]
+    rounds: int
+    seed: int
+    sms: int
+    device: str = "cuda"
+    clock: Clock | None = None
+    _order: random.Random = field(init=False)
+    _measured: dict[str, dict[str, Measurement] | BenchError] = field(
+        default_factory=dict, init=False
+    )
+
+    def __post_init__(self) -> None:
+        self._order = random.Random(self.seed)
+
+    def measurement(self, cell: str, problem: Problem) -> Measurement:
+        """Of one build on one problem. Raises BenchError when an output was wrong."""
+        if problem.id not in self._measured:
+            contenders = [self.contender(arm) for arm in self.builds.values()]
+            try:
+                self._measured[problem.id] = measure(
+                    problem,
+                    contenders,
+                    rounds=self.rounds,
+                    order=self._order,
+                    device=self.device,
+                    clock=self.clock,
+                )
+            except BenchError as error:
+                self._measured[problem.id] = error
+        result = self._measured[problem.id]
+        if isinstance(result, BenchError):
+            raise result
+        return result[cell]
+
+    def contender(self, arm: BuildArm) -> Contender:
+        return Contender.of_build(arm)
+
+    def row(self, cell: str, suite: str, problem: Problem) -> Document:
+        """One entry of ``results``; see `fa3_matrix.bench.results`."""
+        m = self.measurement(cell, problem)
+        arm = self.builds[cell]
+        variant = arm.variant(problem)
+        low_major, low_minor = arm.manifest.capability_range[0]
+        occupancy = launch_occupancy(variant, problem, (low_major, low_minor), self.sms)
+        return {
+            "problem": problem.id,
+            "name": problem.label,
+            "suite": suite,
+            "variant": variant.name,
+            "median_us": m.samples.median * 1e6,
+            "spread": m.samples.spread,
+            "tflops": problem.flops() / m.samples.median * 1e-12,
+            "gb_per_s": problem.min_bytes() / m.samples.median * 1e-9,
+            "launch_us": m.launch_seconds * 1e6,
+            "mode": m.samples.mode,
+            "rounds": len(m.samples.seconds),
+            "calls": m.samples.calls,
+            "occupancy": occupancy.as_json(),
+            "sm_mhz": m.sm_mhz,
+        }
+
+    def rows(self, cell: str) -> Iterator[Document]:
+        """The rows of everything measured so far without an error."""
+        for suite, problems in self.suites.items():
+            for problem in problems:
+                if isinstance(self._measured.get(problem.id), dict):
+                    yield self.row(cell, suite, problem)
+
+    def failures(self) -> list[str]:
+        """What went wrong, one sentence a problem."""
+        return [str(result) for result in self._measured.values() if isinstance(result, BenchError)]

@@ -1,0 +1,28 @@
+"""A clock that replays device times into pytest-benchmark, which takes the difference of two readings of its timer.
+
+``--benchmark-timer=fa3_matrix.bench.vclock.now`` makes it read this clock, and `advance` as the benchmarked function
+lets the next recorded time pass. So its statistics and JSON are of device times that were measured interleaved with
+other arms, which a function that is called many times in a row cannot give it.
+"""
+
+from collections import deque
+
+_time = 0.0
+_pending: deque[float] = deque()
+
+
+def now() -> float:
+    """Seconds on this clock."""
+    return _time
+
+
+def feed(seconds: list[float]) -> None:
+    """Replaces what is left to replay."""
+    _pending.clear()
+    _pending.extend(seconds)
+
+
+def advance() -> None:
+    """Lets the next fed time pass. Raises IndexError when there is none left: a time must not be made up."""
+    global _time
+    _time += _pending.popleft()

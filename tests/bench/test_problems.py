@@ -1,0 +1,176 @@
+"""Problems: ids that state everything, layouts that are what they say, legal arguments only."""
+
+import dataclasses
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fa3_matrix.bench.fixed_problems import fixed_problems
+from fa3_matrix.bench.layout import Layout
+from fa3_matrix.bench.problems import Problem
+from fa3_matrix.bench.random_problems import random_problems
+from fa3_matrix.bench.suites import suite_problems
+from fa3_matrix.matrix import load
+
+LAYOUTS = st.builds(
+    Layout,
+    order=st.permutations("bsh").map("".join),
+    pad=st.integers(0, 40),
+    offset=st.integers(0, 9),
+    jump=st.integers(0, 2**33),
+    expand=st.sampled_from(["", "b", "h"]),
+)
+
+
+def dense(**more: object) -> Problem:
+    keys = {"dtype": "bf16", "heads_q": 2, "heads_k": 1, "head_dim": 64, "batch": 1}
+    return Problem(**{**keys, "seqlen_q": 3, "seqlen_k": 5, **more})
+
+
+@given(layout=LAYOUTS)
+def test_a_layouts_text_reads_back(layout: Layout):
+    assert Layout.parse(str(layout)) == layout
+
+
+@given(layout=LAYOUTS, shape=st.tuples(*[st.integers(1, 4)] * 3, st.just(8)))
+def test_distinct_elements_do_not_overlap(layout: Layout, shape: tuple[int, ...]):
+    layout = dataclasses.replace(layout, jump=layout.jump % 100)
+    expanded = "bsh".index(layout.expand) if layout.expand else None
+    distinct = tuple(1 if dim == expanded else size for dim, size in enumerate(shape))
+    storage = torch.zeros(layout.extent(shape), dtype=torch.int32)
+    view = storage.as_strided(distinct, layout.strides(shape))
+    view += 1
+    assert storage.max() == 1
+    assert view.sum() == view.numel()
+    assert layout.strides(shape)[-1] == 1
+
+
+@pytest.mark.parametrize("text", ["", "bs", "bshh", "bsh+x1", "bsh+p", "sh+eb", "bsh+o1+p8"])
+def test_a_wrong_layout_is_refused(text: str):
+    with pytest.raises(ValueError, match=r"layout|order|expand"):
+        Layout.parse(text)
+
+
+def test_ids_read_back():
+    suites = [p for suite in load().suites for p in suite_problems(suite.name)]
+    problems = [*random_problems(3, 500), *fixed_problems().values(), *suites]
+    for problem in problems:
+        assert Problem.parse(problem.id) == problem
+    assert len({p.id for p in problems}) == len(set(problems))
+
+
+def test_ids_are_shell_safe():
+    for problem in random_problems(4, 300):
+        assert set(problem.id) <= set(
+            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.,+="
+        )
+
+
+def test_an_id_is_stable():
+    # Reproduction commands outlive the version that printed them.
+    problem = Problem.varlen(
+        dtype="fp16",
+        heads_q=4,
+        heads_k=2,
+        head_dim=72,
+        lengths_q=[3, 0, 0],
+        lengths_k=[1, 1, 9],
+        used_k=(1, 0, 9),
+        slack=2,
+        causal=True,
+        window=(5, -1),
+        softcap=15.0,
+        scale=0.25,
+        values="sharp",
+        layout_k=Layout("hs", pad=1, offset=3),
+        seed=7,
+    )
+    assert problem.id == (
+        "varlen_fp16_d72_h4-2_q3.0x2_k1x2.9_uk1.0.9_slack2_causal_w5,-1_cap15.0_scale0.25_sharp_"
+        "Lk=hs+p1+o3_s7"
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["", "dense", "dense_bf16_d64", "dense_bf16_d64_h2-1_b1_q3_k5_x9_s0", "other_bf16"]
+)
+def test_a_wrong_id_is_refused(text: str):
+    with pytest.raises(ValueError, match="problem id"):
+        Problem.parse(text)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"dtype": "fp32"},
+        {"head_dim": 60},
+        {"head_dim": 264},
+        {"heads_q": 3, "heads_k": 2},
+        {"lengths_q": (3,)},
+        {"used_q": (3,)},
+        {"layout_q": Layout("sh")},
+    ],
+)
+def test_illegal_problems_cannot_be_made(change: dict[str, object]):
+    with pytest.raises(ValueError):
+        dense(**change)
+
+
+def test_used_lengths_must_fit():
+    with pytest.raises(ValueError, match="used_q"):
+        Problem.varlen(
+            dtype="bf16",
+            heads_q=1,
+            heads_k=1,
+            head_dim=8,
+            lengths_q=[3],
+            lengths_k=[3],
+            used_q=(4,),
+        )
+
+
+def test_flops_follow_the_papers_convention():
+    square = dense(heads_q=16, heads_k=16, head_dim=128, batch=2, seqlen_q=512, seqlen_k=512)
+    assert square.flops() == 4 * 2 * 16 * 512 * 512 * 128
+    assert dataclasses.replace(square, causal=True).flops() == square.flops() / 2
+
+
+@given(
+    sq=st.integers(0, 20),
+    sk=st.integers(0, 20),
+    left=st.integers(-1, 22),
+    right=st.integers(-1, 22),
+)
+def test_flops_of_a_window_count_visible_pairs(sq: int, sk: int, left: int, right: int):
+    if left < 0 and right <= 0:
+        return  # full, or causal: the convention above
+    pairs = sum(
+        (left < 0 or j >= i + sk - sq - left) and (right < 0 or j <= i + sk - sq + right)
+        for i in range(sq)
+        for j in range(sk)
+    )
+    assert dense(seqlen_q=sq, seqlen_k=sk, window=(left, right)).flops() == 4 * 2 * 64 * pairs
+
+
+def test_min_bytes_counts_each_tensor_once():
+    problem = dense(batch=3, seqlen_q=10, seqlen_k=20, heads_q=4, heads_k=2, head_dim=64)
+    q = out = 3 * 10 * 4 * 64 * 2
+    k = v = 3 * 20 * 2 * 64 * 2
+    assert problem.min_bytes() == q + k + v + out + 3 * 10 * 4 * 4
+
+
+def test_used_lengths_count_not_the_slots():
+    problem = Problem.varlen(
+        dtype="bf16",
+        heads_q=1,
+        heads_k=1,
+        head_dim=8,
+        lengths_q=[4, 4],
+        lengths_k=[6, 6],
+        used_q=(0, 0),
+        used_k=(1, 2),
+    )
+    assert list(problem.pairs()) == [(0, 1), (0, 2)]
+    assert problem.flops() == 0

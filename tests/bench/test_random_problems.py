@@ -1,0 +1,105 @@
+"""Random problems: the same for a seed, and every feature as often as docs/correctness.md promises."""
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fa3_matrix.bench.problems import Problem
+from fa3_matrix.bench.random_problems import (
+    HEAD_DIMS,
+    MAX_SCORES,
+    MAX_SCORES_REDUCED,
+    random_problems,
+)
+
+SEEDS = st.integers(0, 2**32)
+
+
+@given(seed=SEEDS)
+@settings(max_examples=20, deadline=None)
+def test_a_longer_list_begins_with_the_shorter_one(seed: int):
+    assert random_problems(seed, 60)[:25] == random_problems(seed, 25)
+
+
+def test_the_list_of_a_seed_is_stable():
+    # A reported seed must mean the same problems in every version of Python.
+    assert [p.id for p in random_problems(1, 2)] == [
+        "dense_bf16_d128_h2-1_b1_q869_k1_w-1,281_cap15.0_sharp_Lq=shb+p8+j40_Lk=hbs_Lv=bsh+p24+j8_s1513129064",
+        "dense_fp16_d192_h4-1_b17_q292_k292_w3,3_scale1.0_rising_s1109389015",
+    ]
+
+
+def test_seeds_differ():
+    assert random_problems(1, 20) != random_problems(2, 20)
+
+
+FEATURES: dict[str, tuple[float, Callable[[Problem], bool]]] = {
+    # name: (least share of 2,000 problems, test)
+    "varlen": (0.39, lambda p: p.is_varlen),
+    "fp16": (0.49, lambda p: p.dtype == "fp16"),
+    "no queries": (0.01, lambda p: any(q == 0 for q, _ in p.pairs())),
+    "no keys": (0.05, lambda p: any(k == 0 for _, k in p.pairs())),
+    "one query": (0.05, lambda p: any(q == 1 for q, _ in p.pairs())),
+    "one key": (0.05, lambda p: any(k == 1 for _, k in p.pairs())),
+    "more queries than keys": (0.2, lambda p: any(q > k for q, k in p.pairs())),
+    "fewer queries than keys": (0.2, lambda p: any(q < k for q, k in p.pairs())),
+    "at most 64 queries": (0.1, lambda p: p.seqlen_q <= 64),
+    "more than 1,000 keys": (0.05, lambda p: p.seqlen_k > 1000),
+    "grouped heads": (0.4, lambda p: 1 < p.heads_k < p.heads_q or p.heads_k < p.heads_q),
+    "one key head": (0.15, lambda p: p.heads_k == 1 < p.heads_q),
+    "causal": (0.2, lambda p: p.causal),
+    "left window": (0.2, lambda p: p.window[0] >= 0),
+    "right window": (0.12, lambda p: p.window[1] > 0),
+    "softcap": (0.3, lambda p: p.softcap > 0),
+    "own scale": (0.3, lambda p: p.scale is not None),
+    "seqused_q": (0.1, lambda p: p.used_q is not None),
+    "seqused_k": (0.2, lambda p: p.used_k is not None),
+    "loose max_seqlen": (0.15, lambda p: p.slack > 0),
+    "contiguous": (0.3, lambda p: all(str(x) in ("bsh", "sh") for x in p.layouts)),
+    "permuted": (0.2, lambda p: any(x.order not in ("bsh", "sh") for x in p.layouts)),
+    "unaligned": (0.2, lambda p: any(x.pad % 8 or x.offset % 8 or x.jump % 8 for x in p.layouts)),
+    "broadcast": (0.05, lambda p: any(x.expand for x in p.layouts)),
+    "sharp values": (0.2, lambda p: p.values == "sharp"),
+    "rising values": (0.2, lambda p: p.values == "rising"),
+}
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2026])
+def test_every_feature_is_covered(seed: int):
+    problems = random_problems(seed, 2000)
+    shares = {
+        name: sum(test(p) for p in problems) / len(problems) for name, (_, test) in FEATURES.items()
+    }
+    short = {name: share for name, share in shares.items() if share < FEATURES[name][0]}
+    assert not short
+    head_dims = Counter(p.head_dim for p in problems)
+    assert set(head_dims) == set(HEAD_DIMS)
+    assert min(head_dims.values()) >= 40
+    masks = Counter(p.mask for p in problems)
+    assert min(masks["full"], masks["causal"], masks["local"]) >= 300
+
+
+@given(seed=SEEDS, reduced=st.booleans())
+@settings(max_examples=15, deadline=None)
+def test_problems_are_legal_and_small(seed: int, reduced: bool):
+    # A Problem checks itself when it is made; what is left is size.
+    most = MAX_SCORES_REDUCED if reduced else MAX_SCORES
+    for problem in random_problems(seed, 100, reduced=reduced):
+        assert problem.scores <= most
+        assert problem.heads_q % problem.heads_k == 0
+        for shape, layout in zip(
+            (problem.shape_q, problem.shape_k, problem.shape_k), problem.layouts, strict=True
+        ):
+            assert layout.strides(shape)[-1] == 1
+            assert layout.extent(shape) < 2**27
+
+
+def test_the_reduced_set_meets_every_tile_height_and_mask():
+    problems = random_problems(0, 80, reduced=True)
+    seen = Counter((p.mask, p.seqlen_q > 64, p.is_varlen) for p in problems)
+    assert {mask for mask, _, _ in seen} == {"full", "causal", "local"}
+    assert {tall for _, tall, _ in seen} == {True, False}
+    assert {packed for _, _, packed in seen} == {True, False}
