@@ -30,7 +30,6 @@ class Kernel {
   std::string name_, fatbin_, build_;
   Fa3Variant variant_;  // its strings are the members above
   std::mutex mutex_;
-  CUlibrary library_ = nullptr;
   CUkernel kernel_ = nullptr;
   std::atomic<uint64_t> ready_{0};  // bit per device ordinal
 };
@@ -55,8 +54,8 @@ struct Decision {
   int32_t build, variant;  // handle and index
 };
 
-// The first active build that runs on the capability and serves the problem; throws FA3_NO_KERNEL_ERROR saying what each
-// active build lacks. `device_name` (may be null) is for the message.
+// The first active build that runs on the capability and serves the problem; throws FA3_NO_KERNEL_ERROR saying what
+// each active build lacks. `device_name` (may be null) is for the message.
 Decision decide(int32_t capability, const Problem& problem, const char* device_name);
 
 }  // namespace fa3

@@ -43,9 +43,15 @@ fa3::Problem problem(int32_t dtype, int32_t head_dim, int32_t mask, int64_t seql
 
 }  // namespace
 
-const char* fa3_last_error(void) { return last_error.message.c_str(); }
-int32_t fa3_last_status(void) { return last_error.status; }
-int32_t fa3_forward_abi_version(void) { return fa3::kForwardAbiVersion; }
+const char* fa3_last_error(void) {
+  return last_error.message.c_str();
+}
+int32_t fa3_last_status(void) {
+  return last_error.status;
+}
+int32_t fa3_forward_abi_version(void) {
+  return fa3::kForwardAbiVersion;
+}
 
 int32_t fa3_build_create(const char* name, int32_t min_capability, int32_t max_capability, int32_t is_ptx) {
   return value_of([&] { return fa3::create_build(name, min_capability, max_capability, is_ptx != 0); });
@@ -66,20 +72,18 @@ int32_t fa3_build_finish(int32_t build) {
 
 int32_t fa3_select(int32_t build, int32_t dtype, int32_t head_dim, int32_t mask, int64_t seqlen_q, int64_t seqlen_k,
                    int32_t* variant) {
-  return status_of([&] {
-    *variant = fa3::get_build(build).table.select(problem(dtype, head_dim, mask, seqlen_q, seqlen_k));
-  });
+  return status_of(
+      [&] { *variant = fa3::get_build(build).table.select(problem(dtype, head_dim, mask, seqlen_q, seqlen_k)); });
 }
 
 int32_t fa3_activate(const int32_t* builds, int32_t count) {
   return status_of([&] { fa3::activate(builds, count); });
 }
 
-int32_t fa3_decide(int32_t capability, int32_t dtype, int32_t head_dim, int32_t mask, int64_t seqlen_q, int64_t seqlen_k,
-                   int32_t* build, int32_t* variant) {
+int32_t fa3_decide(int32_t capability, int32_t dtype, int32_t head_dim, int32_t mask, int64_t seqlen_q,
+                   int64_t seqlen_k, int32_t* build, int32_t* variant) {
   return status_of([&] {
-    const fa3::Decision decision =
-        fa3::decide(capability, problem(dtype, head_dim, mask, seqlen_q, seqlen_k), nullptr);
+    const fa3::Decision decision = fa3::decide(capability, problem(dtype, head_dim, mask, seqlen_q, seqlen_k), nullptr);
     *build = decision.build;
     *variant = decision.variant;
   });

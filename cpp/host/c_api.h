@@ -1,8 +1,8 @@
 // The host library's C interface: what Python (ctypes) and the torch operators call.
 //
 // No function throws. One that fails returns a status other than FA3_OK (or a negative handle or index) and leaves a
-// message for fa3_last_error(), per thread. Nothing here touches the driver unless its comment says so, so that a machine
-// without a GPU can load, inspect and test it.
+// message for fa3_last_error(), per thread. Nothing here touches the driver unless its comment says so, so that a
+// machine without a GPU can load, inspect and test it.
 #pragma once
 
 #include <stdint.h>

@@ -18,16 +18,28 @@ struct Named {
 
 // By ScalarType number.
 std::string dtype_text(int32_t dtype) {
-  static constexpr std::array<const char*, 29> kNames = {
-      "uint8",      "int8",   "int16",        "int32",         "int64",  "float16", "float32",
-      "float64",    "complex32", "complex64", "complex128",    "bool",   "qint8",   "quint8",
-      "qint32",     "bfloat16", "quint4x2",   "quint2x4",      "bits1x8", "bits2x4", "bits4x2",
-      "bits8",      "bits16", "float8_e5m2",  "float8_e4m3fn", "float8_e5m2fnuz", "float8_e4m3fnuz", "uint16", "uint32"};
+  static constexpr std::array<const char*, 29> kNames = {"uint8",           "int8",
+                                                         "int16",           "int32",
+                                                         "int64",           "float16",
+                                                         "float32",         "float64",
+                                                         "complex32",       "complex64",
+                                                         "complex128",      "bool",
+                                                         "qint8",           "quint8",
+                                                         "qint32",          "bfloat16",
+                                                         "quint4x2",        "quint2x4",
+                                                         "bits1x8",         "bits2x4",
+                                                         "bits4x2",         "bits8",
+                                                         "bits16",          "float8_e5m2",
+                                                         "float8_e4m3fn",   "float8_e5m2fnuz",
+                                                         "float8_e4m3fnuz", "uint16",
+                                                         "uint32"};
   if (dtype >= 0 && dtype < static_cast<int32_t>(kNames.size())) return kNames[dtype];
   return concat("ScalarType ", dtype);
 }
 
-std::string device_text(int32_t device) { return device < 0 ? "no CUDA device" : concat("cuda:", device); }
+std::string device_text(int32_t device) {
+  return device < 0 ? "no CUDA device" : concat("cuda:", device);
+}
 
 std::string shape_text(const Fa3Tensor& t) {
   std::ostringstream text;
@@ -41,12 +53,13 @@ void check_layout(const Named& named, bool is_varlen) {
   const auto& [name, t] = named;
   const int32_t rank = is_varlen ? 3 : 4;
   if (t.rank != rank) {
-    fail(FA3_VALUE_ERROR, name, " has shape ", shape_text(t), "; ", rank, " dimensions are needed: ",
-         is_varlen ? "(rows, heads, head_dim)" : "(batch, seqlen, heads, head_dim)");
+    fail(FA3_VALUE_ERROR, name, " has shape ", shape_text(t), "; ", rank,
+         " dimensions are needed: ", is_varlen ? "(rows, heads, head_dim)" : "(batch, seqlen, heads, head_dim)");
   }
   const int64_t head_dim = t.sizes[rank - 1];
   if (head_dim < 8 || head_dim > kMaxHeadDim || head_dim % 8 != 0) {
-    fail(FA3_VALUE_ERROR, name, " has head_dim ", head_dim, "; multiples of 8 from 8 to ", kMaxHeadDim, " are supported");
+    fail(FA3_VALUE_ERROR, name, " has head_dim ", head_dim, "; multiples of 8 from 8 to ", kMaxHeadDim,
+         " are supported");
   }
   if (t.strides[rank - 1] != 1) {
     fail(FA3_VALUE_ERROR, name, " has stride ", t.strides[rank - 1],
@@ -89,7 +102,9 @@ void check_same(const char* what, const Named& a, int64_t size_a, const Named& b
   }
 }
 
-int64_t size_of(const Named& named, int32_t from_end) { return named.tensor.sizes[named.tensor.rank - from_end]; }
+int64_t size_of(const Named& named, int32_t from_end) {
+  return named.tensor.sizes[named.tensor.rank - from_end];
+}
 
 void check_max_seqlen(const char* name, int64_t value) {
   if (value < 0) fail(FA3_VALUE_ERROR, name, " is ", value, "; it must be at least the longest sequence");

@@ -9,24 +9,24 @@
 namespace fa3 {
 
 // Every entry point used, with cuda.h's own types. All exist since CUDA 12.0.
-#define FA3_DRIVER_FUNCTIONS(F)      \
-  F(cuInit)                          \
-  F(cuDriverGetVersion)              \
-  F(cuGetErrorName)                  \
-  F(cuGetErrorString)                \
-  F(cuDeviceGet)                     \
-  F(cuDeviceGetCount)                \
-  F(cuDeviceGetName)                 \
-  F(cuDeviceGetAttribute)            \
-  F(cuDevicePrimaryCtxRetain)        \
-  F(cuCtxGetDevice)                  \
-  F(cuCtxPushCurrent)                \
-  F(cuCtxPopCurrent)                 \
+#define FA3_DRIVER_FUNCTIONS(F)        \
+  F(cuInit)                            \
+  F(cuDriverGetVersion)                \
+  F(cuGetErrorName)                    \
+  F(cuGetErrorString)                  \
+  F(cuDeviceGet)                       \
+  F(cuDeviceGetCount)                  \
+  F(cuDeviceGetName)                   \
+  F(cuDeviceGetAttribute)              \
+  F(cuDevicePrimaryCtxRetain)          \
+  F(cuCtxGetDevice)                    \
+  F(cuCtxPushCurrent)                  \
+  F(cuCtxPopCurrent)                   \
   F(cuThreadExchangeStreamCaptureMode) \
-  F(cuLibraryLoadData)               \
-  F(cuLibraryGetKernel)              \
-  F(cuKernelSetAttribute)            \
-  F(cuKernelGetFunction)             \
+  F(cuLibraryLoadData)                 \
+  F(cuLibraryGetKernel)                \
+  F(cuKernelSetAttribute)              \
+  F(cuKernelGetFunction)               \
   F(cuLaunchKernelEx)
 
 struct Driver {

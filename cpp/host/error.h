@@ -27,6 +27,8 @@ template <typename... Parts>
 }
 
 // "9.0" of 90.
-inline std::string capability_text(int32_t capability) { return concat(capability / 10, ".", capability % 10); }
+inline std::string capability_text(int32_t capability) {
+  return concat(capability / 10, ".", capability % 10);
+}
 
 }  // namespace fa3

@@ -9,11 +9,15 @@ namespace fa3 {
 namespace {
 
 // Dimensions of the 4 (dense) or 3 (varlen) that both layouts have, counted from the end.
-int64_t size_of(const Fa3Tensor& t, int32_t from_end) { return t.sizes[t.rank - from_end]; }
+int64_t size_of(const Fa3Tensor& t, int32_t from_end) {
+  return t.sizes[t.rank - from_end];
+}
 constexpr int32_t kRow = 3, kHead = 2, kHeadDim = 1;
 
 // A dimension of one element has no stride worth the name: torch leaves anything there, which must not cost alignment.
-int64_t stride_of(const Fa3Tensor& t, int32_t dim) { return t.sizes[dim] <= 1 ? 0 : t.strides[dim]; }
+int64_t stride_of(const Fa3Tensor& t, int32_t dim) {
+  return t.sizes[dim] <= 1 ? 0 : t.strides[dim];
+}
 
 Strides strides_of(const Fa3Tensor& t) {
   return {t.rank == 4 ? stride_of(t, 0) : 0, stride_of(t, t.rank - kRow), stride_of(t, t.rank - kHead)};
@@ -23,7 +27,9 @@ bool is_aligned(const Fa3Tensor& t, const Strides& s) {
   return reinterpret_cast<uintptr_t>(t.data) % 16 == 0 && s.batch % 8 == 0 && s.row % 8 == 0 && s.head % 8 == 0;
 }
 
-const int32_t* indices(const Fa3Tensor& t) { return t.rank < 0 ? nullptr : static_cast<const int32_t*>(t.data); }
+const int32_t* indices(const Fa3Tensor& t) {
+  return t.rank < 0 ? nullptr : static_cast<const int32_t*>(t.data);
+}
 
 struct Lengths {
   int64_t batch, seqlen_q, seqlen_k, rows_q, rows_k;
@@ -33,7 +39,8 @@ Lengths lengths_of(const Fa3Forward& f) {
   const int64_t rows_q = size_of(f.q, kRow);
   const int64_t rows_k = size_of(f.k, kRow);
   if (!f.is_varlen) return {f.q.sizes[0], rows_q, rows_k, rows_q, rows_k};
-  return {f.cu_seqlens_q.sizes[0] - 1, std::min(f.max_seqlen_q, rows_q), std::min(f.max_seqlen_k, rows_k), rows_q, rows_k};
+  return {f.cu_seqlens_q.sizes[0] - 1, std::min(f.max_seqlen_q, rows_q), std::min(f.max_seqlen_k, rows_k), rows_q,
+          rows_k};
 }
 
 // Pairs of (batch, query head) whose K and V fill half the L2; the other half is for Q, O and what is on its way.
@@ -62,8 +69,8 @@ int64_t plan_forward(const Fa3Forward& f, int32_t block_m, int64_t l2_bytes, For
   const int64_t pairs = heads_q * lengths.batch;
   const int64_t tiles = m_blocks * pairs;
   if (tiles > std::numeric_limits<int32_t>::max()) {
-    fail(FA3_VALUE_ERROR, "batch ", lengths.batch, " x ", heads_q, " heads x seqlen_q ", lengths.seqlen_q, " make ", tiles,
-         " tiles, more than one grid holds (2^31 - 1); split the batch");
+    fail(FA3_VALUE_ERROR, "batch ", lengths.batch, " x ", heads_q, " heads x seqlen_q ", lengths.seqlen_q, " make ",
+         tiles, " tiles, more than one grid holds (2^31 - 1); split the batch");
   }
 
   p.q = f.q.data;

@@ -10,7 +10,8 @@ namespace {
 std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file || bytes.empty()) fail(FA3_BUILD_ERROR, "can't read the fatbin ", path, "; rebuild its cell or reinstall the wheel");
+  if (!file || bytes.empty())
+    fail(FA3_BUILD_ERROR, "can't read the fatbin ", path, "; rebuild its cell or reinstall the wheel");
   return bytes;
 }
 
@@ -52,12 +53,15 @@ void Kernel::load(const Driver& driver, const Device& device) {
   const auto require = [&](CUresult result, const char* call) {
     if (result != CUDA_SUCCESS) fail_to_load(driver, device, result, call);
   };
-  if (library_ == nullptr) {
+  if (kernel_ == nullptr) {
     const std::string bytes = read_file(fatbin_);
-    require(driver.cuLibraryLoadData(&library_, bytes.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
+    CUlibrary library = nullptr;
+    CUkernel kernel = nullptr;
+    require(driver.cuLibraryLoadData(&library, bytes.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
             "cuLibraryLoadData");
+    require(driver.cuLibraryGetKernel(&kernel, library, name_.c_str()), "cuLibraryGetKernel");
+    kernel_ = kernel;  // for every device; the library stays loaded
   }
-  require(driver.cuLibraryGetKernel(&kernel_, library_, name_.c_str()), "cuLibraryGetKernel");
   require(driver.cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, variant_.dynamic_shared_bytes,
                                       kernel_, device.handle),
           "cuKernelSetAttribute");
@@ -70,14 +74,16 @@ void Kernel::fail_to_load(const Driver& driver, const Device& device, CUresult r
   std::string advice;
   switch (result) {
     case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
-      advice = concat("its PTX is newer than the driver's compiler knows (the driver supports CUDA ", driver.version / 1000,
-                      ".", driver.version % 1000 / 10, "). Update the driver, or use a build by an older toolkit or with SASS for this GPU");
+      advice = concat("its PTX is newer than the driver's compiler knows (the driver supports CUDA ",
+                      driver.version / 1000, ".", driver.version % 1000 / 10,
+                      "). Update the driver, or use a build by an older toolkit or with SASS for this GPU");
       break;
     case CUDA_ERROR_NO_BINARY_FOR_GPU:
       advice = "it holds no code for this GPU, whatever its manifest says. Rebuild the cell";
       break;
     case CUDA_ERROR_JIT_COMPILER_NOT_FOUND:
-      advice = "the driver's PTX compiler (libnvidia-ptxjitcompiler) is not installed. Install it, or use a build with SASS for this GPU";
+      advice =
+          "the driver's PTX compiler (libnvidia-ptxjitcompiler) is not installed. Install it, or use a build with SASS for this GPU";
       break;
     case CUDA_ERROR_NOT_FOUND:
       advice = concat(fatbin_, " holds no kernel of that name. Rebuild the cell");

@@ -32,8 +32,8 @@ Window normalised_window(bool causal, int64_t left, int64_t right, int64_t rows_
   // Row i of rows_q sees keys i + rows_k - rows_q - left .. i + rows_k - rows_q + right.
   if (left < 0 || left >= rows_k - 1) left = -1;
   if (right < 0 || right >= rows_q - 1) right = -1;
-  const Fa3Mask mask = left >= 0 ? FA3_MASK_LOCAL
-                       : right < 0 ? FA3_MASK_FULL
+  const Fa3Mask mask = left >= 0    ? FA3_MASK_LOCAL
+                       : right < 0  ? FA3_MASK_FULL
                        : right == 0 ? FA3_MASK_CAUSAL
                                     : FA3_MASK_LOCAL;
   return {static_cast<int32_t>(left), static_cast<int32_t>(right), mask};
@@ -63,8 +63,8 @@ SelectionTable::SelectionTable(const std::vector<Fa3Variant>& variants) {
             for (int32_t k = v.log2_seqlen_k[0]; k <= v.log2_seqlen_k[1]; ++k) {
               int16_t& entry = buckets[(mask * kBuckets + q) * kBuckets + k];
               if (entry != kNone) {
-                fail(FA3_BUILD_ERROR, "variants ", variants[entry].name, " and ", v.name,
-                     " both serve log2 seqlen_q ", q, ", seqlen_k ", k, "; correct the variant table and rebuild");
+                fail(FA3_BUILD_ERROR, "variants ", variants[entry].name, " and ", v.name, " both serve log2 seqlen_q ",
+                     q, ", seqlen_k ", k, "; correct the variant table and rebuild");
               }
               entry = static_cast<int16_t>(index);
             }

@@ -11,7 +11,7 @@
 
 namespace fa3 {
 
-inline constexpr int32_t kFloat16 = 5;    // torch ScalarType numbers, fixed by the stable ABI
+inline constexpr int32_t kFloat16 = 5;  // torch ScalarType numbers, fixed by the stable ABI
 inline constexpr int32_t kInt32 = 3;
 inline constexpr int32_t kBFloat16 = 15;
 inline constexpr int32_t kMaxHeadDim = 256;
@@ -53,7 +53,8 @@ class SelectionTable {
   static constexpr int32_t kHeadDims = kMaxHeadDim / 8;
   using Buckets = std::array<int16_t, kMasks * kBuckets * kBuckets>;
 
-  // Per dtype and head_dim / 8 (rounded up, less one): which of buckets_, that of the smallest compiled head_dim that fits.
+  // Per dtype and head_dim / 8 (rounded up, less one): which of buckets_, that of the smallest compiled head_dim that
+  // fits.
   std::array<std::array<int16_t, kHeadDims>, 2> head_dims_{};
   std::vector<Buckets> buckets_;
 };

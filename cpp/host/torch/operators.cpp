@@ -1,7 +1,7 @@
 // The operators fa3::fwd and fa3::varlen_fwd, through LibTorch's stable ABI only: one binary for every torch >= 2.10.
 //
-// A library of its own beside libfa3_host.so: registration happens in static initialisers that need torch's symbols, and
-// the host library must load without torch.
+// A library of its own beside libfa3_host.so: registration happens in static initialisers that need torch's symbols,
+// and the host library must load without torch.
 #include <dlfcn.h>
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
@@ -95,8 +95,8 @@ std::tuple<Tensor, Tensor> launch(Fa3Forward& forward, Tensor out, Tensor lse) {
   return {std::move(out), std::move(lse)};
 }
 
-std::tuple<Tensor, Tensor> fwd(const Tensor& any_q, const Tensor& any_k, const Tensor& any_v, double softmax_scale, bool causal,
-                               int64_t window_left, int64_t window_right, double softcap) {
+std::tuple<Tensor, Tensor> fwd(const Tensor& any_q, const Tensor& any_k, const Tensor& any_v, double softmax_scale,
+                               bool causal, int64_t window_left, int64_t window_right, double softcap) {
   const Tensor q = contiguous_rows(any_q), k = contiguous_rows(any_k), v = contiguous_rows(any_v);
   Fa3Forward f{};
   f.q = describe(q);
@@ -114,11 +114,11 @@ std::tuple<Tensor, Tensor> fwd(const Tensor& any_q, const Tensor& any_k, const T
                 empty<3>("softmax_lse", {s[0], s[2], s[1]}, aoti_torch_dtype_float32(), f.q.device));
 }
 
-std::tuple<Tensor, Tensor> varlen_fwd(const Tensor& any_q, const Tensor& any_k, const Tensor& any_v, const Tensor& cu_seqlens_q,
-                                      const Tensor& cu_seqlens_k, std::optional<Tensor> seqused_q,
-                                      std::optional<Tensor> seqused_k, int64_t max_seqlen_q, int64_t max_seqlen_k,
-                                      double softmax_scale, bool causal, int64_t window_left, int64_t window_right,
-                                      double softcap) {
+std::tuple<Tensor, Tensor> varlen_fwd(const Tensor& any_q, const Tensor& any_k, const Tensor& any_v,
+                                      const Tensor& cu_seqlens_q, const Tensor& cu_seqlens_k,
+                                      std::optional<Tensor> seqused_q, std::optional<Tensor> seqused_k,
+                                      int64_t max_seqlen_q, int64_t max_seqlen_k, double softmax_scale, bool causal,
+                                      int64_t window_left, int64_t window_right, double softcap) {
   const Tensor q = contiguous_rows(any_q), k = contiguous_rows(any_k), v = contiguous_rows(any_v);
   Fa3Forward f{};
   f.q = describe(q);

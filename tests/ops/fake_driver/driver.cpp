@@ -39,15 +39,31 @@ struct LaunchConfig {  // CUlaunchConfig
 
 extern "C" {
 
-const char* fake_log() { return log_text.c_str(); }
+const char* fake_log() {
+  return log_text.c_str();
+}
 
-int cuInit(unsigned) { return outcome("cuInit"); }
-int cuDriverGetVersion(int* version) { return *version = 13000, 0; }
-int cuGetErrorName(int error, const char** text) { return *text = error == 222 ? "FAKE_PTX" : "FAKE_ERROR", 0; }
-int cuGetErrorString(int, const char** text) { return *text = "as the test asked", 0; }
-int cuDeviceGet(int* device, int ordinal) { return *device = 100 + ordinal, 0; }
-int cuDeviceGetCount(int* count) { return *count = 2, 0; }
-int cuDeviceGetName(char* name, int bytes, int) { return std::snprintf(name, bytes, "Fake GPU"), 0; }
+int cuInit(unsigned) {
+  return outcome("cuInit");
+}
+int cuDriverGetVersion(int* version) {
+  return *version = 13000, 0;
+}
+int cuGetErrorName(int error, const char** text) {
+  return *text = error == 222 ? "FAKE_PTX" : "FAKE_ERROR", 0;
+}
+int cuGetErrorString(int, const char** text) {
+  return *text = "as the test asked", 0;
+}
+int cuDeviceGet(int* device, int ordinal) {
+  return *device = 100 + ordinal, 0;
+}
+int cuDeviceGetCount(int* count) {
+  return *count = 2, 0;
+}
+int cuDeviceGetName(char* name, int bytes, int) {
+  return std::snprintf(name, bytes, "Fake GPU"), 0;
+}
 int cuDeviceGetAttribute(int* value, int attribute, int) {
   const long capability = setting("FAKE_CAPABILITY", 90);
   *value = static_cast<int>(attribute == 75 ? capability / 10 : attribute == 76 ? capability % 10 : 50 << 20);
@@ -57,14 +73,20 @@ int cuDevicePrimaryCtxRetain(void** context, int device) {
   record("retain %d", device);
   return *context = reinterpret_cast<void*>(static_cast<intptr_t>(device)), 0;
 }
-int cuCtxGetDevice(int* device) { return current_device < 0 ? 201 : (*device = current_device, 0); }
+int cuCtxGetDevice(int* device) {
+  return current_device < 0 ? 201 : (*device = current_device, 0);
+}
 int cuCtxPushCurrent_v2(void* context) {
   current_device = static_cast<int>(reinterpret_cast<intptr_t>(context));
   record("push %d", current_device);
   return 0;
 }
-int cuCtxPopCurrent_v2(void**) { return record("pop"), current_device = -1, 0; }
-int cuThreadExchangeStreamCaptureMode(int* mode) { return record("capture mode %d", *mode), *mode = 0, 0; }
+int cuCtxPopCurrent_v2(void**) {
+  return record("pop"), current_device = -1, 0;
+}
+int cuThreadExchangeStreamCaptureMode(int* mode) {
+  return record("capture mode %d", *mode), *mode = 0, 0;
+}
 int cuLibraryLoadData(void** library, const void* data, void*, void*, unsigned, void*, void*, unsigned) {
   record("load %s", static_cast<const char*>(data));
   return *library = reinterpret_cast<void*>(7), outcome("cuLibraryLoadData");
