@@ -84,11 +84,16 @@ def try_in_clean_environment(wheel: Path, cell: str) -> None:
         venv.create(temporary, with_pip=True)
         python = str(Path(temporary, "bin", "python"))
         _run([python, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", str(wheel)])
+        low, _ = matrix.load().cell(cell).target.capability_range()
+        # explain() loads the host library and asks it: without torch and without a driver.
         code = (
             "import sys, fa3_matrix\n"
-            "assert 'torch' not in sys.modules\n"
             "cells = [build.cell for build in fa3_matrix.available_builds()]\n"
             f"assert cells == [{cell!r}], cells\n"
+            "decision = fa3_matrix.explain(seqlen_q=512, seqlen_k=512, head_dim=128,"
+            f" compute_capability={tuple(low)})\n"
+            "assert decision.variant, decision\n"
+            "assert 'torch' not in sys.modules\n"
         )
         # Away from the checkout, and isolated (-I), so that only the installed package can be found.
         _run([python, "-I", "-c", code], cwd=temporary)

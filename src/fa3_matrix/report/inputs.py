@@ -7,10 +7,11 @@
 | `compare/<arch>.json` | the build stage: one arch's two toolkits, variant by variant | `Inputs.comparisons` |
 | `results/<kind>-<cell>.json` | whatever ran or tried to run something | `Inputs.results` |
 
-A result is one run of one kind on one cell, and a later run replaces it. `fa3_matrix.bench.results` states
-the keys of the kinds "correctness", "performance" and "peers". The build stage adds the kind "build", only
-for a cell that failed: `state` "failed", `reason` (a line) and `output` (all of it). A result whose `manifest_sha256` is not that of
-the cell's manifest is of another build, and is shown as stale, never as a pass.
+A result is one run of one kind on one cell, and a later run replaces it. `fa3_matrix.bench.results`
+states the keys of the kinds "correctness", "performance" and "peers". The build stage adds the kind
+"build", only for a cell that failed: `state` "failed", `reason` (a line) and `output` (all of it). A
+result whose `manifest_sha256` is not that of the cell's manifest is of another build, and is shown as
+stale, never as a pass.
 """
 
 import hashlib
