@@ -11,13 +11,13 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from fa3_matrix import toolkits
-from fa3_matrix.build import compile_log, cubin, fatbin, flags, git, ptxas, sass
+from fa3_matrix.build import checks, compile_log, cubin, fatbin, flags, git, ptxas, sass
 from fa3_matrix.build.jobs import cores
 from fa3_matrix.build.manifest import (
     AssemblyRecord,
@@ -32,8 +32,6 @@ from fa3_matrix.build.occupancy import limits, occupancy
 from fa3_matrix.errors import AuditError
 from fa3_matrix.matrix import Cell, Matrix, Target, Twin, Variant
 
-_WARP = 32
-_ABI_VERSION = re.compile(r"kForwardAbiVersion\s*=\s*(\d+)\s*;")
 _TOOL_RELEASE = re.compile(r"\bV(\d+\.\d+\.\d+)")
 _PTX_TARGET = re.compile(r"^\.target\s+(sm_\w+)", re.MULTILINE)
 _PTX_ISA = re.compile(r"^\.version\s+(\d+\.\d+)", re.MULTILINE)
@@ -85,75 +83,6 @@ class Compiled:
         )
 
 
-def abi_version(source: Path) -> int:
-    """``kForwardAbiVersion`` of cpp/attention/forward_params.h."""
-    header = source / "cpp" / "attention" / "forward_params.h"
-    found = _ABI_VERSION.search(header.read_text(encoding="utf-8"))
-    if found is None:
-        raise AuditError(f"{header}: kForwardAbiVersion is not stated as an integer literal")
-    return int(found[1])
-
-
-def expected_info(variant: Variant, abi: int, dynamic_shared_bytes: int) -> cubin.VariantInfo:
-    """What a variant must say of itself; its dynamic shared memory is the kernel's own statement."""
-    return cubin.VariantInfo(
-        abi_version=abi,
-        head_dim=variant.head_dim,
-        block_m=variant.block_m,
-        block_n=variant.block_n,
-        threads=variant.warps * _WARP,
-        dynamic_shared_bytes=dynamic_shared_bytes,
-        stages=variant.stages,
-        is_bf16=int(variant.dtype == "bf16"),
-    )
-
-
-def check_advisories(statistics: ptxas.Statistics) -> None:
-    """Raise AuditError for an advisory of the C75xx family (wgmma serialised, waits injected)."""
-    bad = [advisory for advisory in statistics.advisories if advisory.is_serialisation]
-    if bad:
-        said = "; ".join(f"{advisory.code} {advisory.text}" for advisory in bad)
-        raise AuditError(f"ptxas advisory: {said}")
-
-
-def check_spills(usage: ptxas.Usage, allowed_bytes: int) -> None:
-    """Raise AuditError when the kernel spills more than ``allowed_bytes`` (stores plus loads, a thread)."""
-    spilled = usage.spill_store_bytes + usage.spill_load_bytes
-    if spilled > allowed_bytes:
-        raise AuditError(
-            f"registers spill: {usage.spill_store_bytes} bytes stored and {usage.spill_load_bytes} loaded a thread, "
-            f"{allowed_bytes} allowed; give the variant fewer min_blocks or a smaller tile, or state a "
-            "[[spill_waivers]] row with a reason in ci/matrix.toml"
-        )
-
-
-def check_images(found: tuple[fatbin.Image, ...], target: Target) -> fatbin.Image:
-    """Return the one image of a fatbin; raise AuditError unless it is exactly ``target``.
-
-    cuobjdump prints a 100f cubin as ``sm_100``: for the suffix ``f`` the name is compared without it, and
-    :func:`check_origin` compares the rest.
-    """
-    name = str(target).removesuffix("f")
-    if [image.arch for image in found] != [name]:
-        listed = ", ".join(image.arch for image in found) or "nothing"
-        raise AuditError(f"holds {listed}; exactly one image, {target}, was asked for")
-    return found[0]
-
-
-def check_origin(contents: cubin.Cubin, target: Target, virtual: Target, release: str) -> None:
-    """Raise AuditError unless a cubin was made for ``target`` from PTX for ``virtual`` by ptxas of ``release``."""
-    facts: list[tuple[str, object, object]] = [
-        ("SM", contents.machine, target.major * 10 + target.minor),
-        ("virtual architecture", contents.virtual_arch, virtual.major * 10 + virtual.minor),
-        ("toolkit release", contents.release, release),
-    ]
-    if contents.requested_arch is not None:
-        facts.append(("ptxas -arch", contents.requested_arch, str(target)))
-    for what, found, wanted in facts:
-        if found != wanted:
-            raise AuditError(f"{what} in the cubin is {found}, expected {wanted}")
-
-
 class Auditor:
     """Audits the variants of one cell.
 
@@ -168,7 +97,7 @@ class Auditor:
         self._cell = cell
         self._places = places
         self._tools = toolkits.inspection()
-        self._abi = abi_version(places.source)
+        self._abi = checks.abi_version(places.source)
 
     @cached_property
     def assembler(self) -> str:
@@ -190,7 +119,7 @@ class Auditor:
         flags.check(compiled.command, self._cell.gencode)
         with tempfile.TemporaryDirectory(prefix="fa3-audit-") as name:
             folder = Path(name)
-            image = check_images(
+            image = checks.check_images(
                 fatbin.images(self._tools.cuobjdump, compiled.path), self._cell.target
             )
             extracted = fatbin.extract(self._tools.cuobjdump, compiled.path, image, folder)
@@ -202,6 +131,8 @@ class Auditor:
             contents = self._contents(variant, code, target)
             listing = sass.read(self._tools.nvdisasm, code, variant.name)
         info = contents.variants[variant.name]
+        if contents.origin.barriers is not None:
+            usage = replace(usage, barriers=contents.origin.barriers)
         fit = self._occupancy(target, info, usage)
         serves = variant.serves.as_json()
         spilled = usage.spill_store_bytes + usage.spill_load_bytes
@@ -246,8 +177,8 @@ class Auditor:
             raise AuditError(
                 f"ptxas compiled {names or 'no kernel'}, expected exactly {variant.name}"
             )
-        check_advisories(statistics)
-        check_spills(
+        checks.check_advisories(statistics)
+        checks.check_spills(
             statistics.kernels[0], self._matrix.waived_spill_bytes(self._cell.name, variant.name)
         )
         return statistics.kernels[0], statistics.advisories
@@ -259,7 +190,7 @@ class Auditor:
         else:
             virtual = self._cell.of.target if isinstance(self._cell, Twin) else self._cell.target
             release = self._cell.toolkit.version
-        check_origin(contents, target, virtual, release)
+        checks.check_origin(contents.origin, target, virtual, release)
         if contents.kernels != (variant.name,):
             raise AuditError(
                 f"entry functions are {list(contents.kernels)}, expected exactly {variant.name}"
@@ -269,7 +200,7 @@ class Auditor:
                 f"the cubin has no {variant.name}_info object (found: {sorted(contents.variants)})"
             )
         info = contents.variants[variant.name]
-        wanted = expected_info(variant, self._abi, info.dynamic_shared_bytes)
+        wanted = checks.expected_info(variant, self._abi, info.dynamic_shared_bytes)
         if info != wanted:
             raise AuditError(f"the kernel says {info}, ci/matrix.toml and the headers say {wanted}")
         return contents

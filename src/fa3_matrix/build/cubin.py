@@ -15,7 +15,7 @@ _STO_CUDA_ENTRY = 0x10  # in st_other of a __global__ function
 _ST_OTHER_OFFSET = 5  # of Elf64_Sym
 _TOOL_NOTE = ".note.nv.tkinfo"
 _CUDA_NOTE = ".note.nv.cuinfo"
-_TOOL_ARCH = re.compile(r"(?<!\S)-arch[ =](sm_\w+)|\0-arch[ =](sm_\w+)")
+_TOOL_ARCH = re.compile(r"(?:\s|\0)-arch[ =](sm_\w+)")
 
 
 @dataclass(frozen=True)
@@ -45,20 +45,32 @@ class VariantInfo:
 
 
 @dataclass(frozen=True)
-class Cubin:
-    """A cubin's contents.
+class Origin:
+    """What a cubin was compiled for, and by which toolkit.
 
-    ``machine`` is the SM number of the code, ``virtual_arch`` that of the PTX it came from (80 for a twin's 90),
-    ``release`` the toolkit (``13.3``). ``requested_arch`` is ptxas' own ``-arch`` (``sm_100f``), the only place that
-    tells the suffix ``f``, which cuobjdump's names drop; None from toolkits before 13, which do not note it.
+    Attributes:
+        machine: SM number of the code.
+        virtual_arch: SM number of the PTX that the code came from: 80 for a twin's 90.
+        requested_arch: ptxas' own ``-arch`` (``sm_100f``), the only place that tells the suffix ``f``, which
+            cuobjdump's names drop; None from toolkits before 13, which do not note it.
+        release: the toolkit, such as ``13.3``.
+        barriers: named barriers of the kernel; None from 13 on, where only ``ptxas -v`` says it (and 12 does not).
     """
 
     machine: int
+    virtual_arch: int
+    requested_arch: str | None
+    release: str
+    barriers: int | None
+
+
+@dataclass(frozen=True)
+class Cubin:
+    """A cubin's entry functions, what each variant says of itself, and where it comes from."""
+
     kernels: tuple[str, ...]
     variants: dict[str, VariantInfo]
-    requested_arch: str | None
-    virtual_arch: int
-    release: str
+    origin: Origin
 
 
 def _symbol_bytes(elf: ELFFile, symbol: object) -> bytes:
@@ -69,42 +81,46 @@ def _symbol_bytes(elf: ELFFile, symbol: object) -> bytes:
 
 def _notes(elf: ELFFile, name: str) -> Iterator[bytes]:
     section = elf.get_section_by_name(name)
-    if section is None:
-        return
     if isinstance(section, NoteSection):
         for note in section.iter_notes():
             yield bytes(note["n_descdata"])
 
 
-@dataclass(frozen=True)
-class _Origin:
-    machine: int
-    virtual_arch: int
-    requested_arch: str | None
-    release: str
-
-
-def _origin(elf: ELFFile) -> _Origin:
-    """What was compiled for what by which release; cubin ABI 8 (13.x) says it in notes, ABI 7 (12.x) in the ELF header.
+def _origin(elf: ELFFile) -> Origin:
+    """Read the origin: cubin ABI 8 (13.x) says it in notes, ABI 7 (12.x) in the ELF header.
 
     Neither layout is documented; both were read off ``nvdisasm -json`` and cubins of known origin (see the tests).
     """
     flags = elf["e_flags"]
     if elf["e_ident"]["EI_ABIVERSION"] < 8:
-        release = elf["e_version"]  # 0x7c = 124: 12.4
-        number = release if isinstance(release, int) else 0
-        return _Origin(flags & 0xFF, flags >> 16 & 0xFF, None, f"{number // 10}.{number % 10}")
-    virtual, number = 0, 0
+        code = [section for section in elf.iter_sections() if section.name.startswith(".text.")]
+        return Origin(
+            machine=flags & 0xFF,
+            virtual_arch=flags >> 16 & 0xFF,
+            requested_arch=None,
+            release=_release(elf["e_version"]),
+            barriers=max((section["sh_flags"] >> 20 & 0x7F for section in code), default=0),
+        )
+    virtual, release = 0, 0
     for data in _notes(elf, _CUDA_NOTE):
-        _, virtual, number, _ = struct.unpack_from(
-            "<4H", data
-        )  # layout version, virtual arch, 133: 13.3
+        _layout, virtual, release = struct.unpack_from("<3H", data)
     requested = None
     for data in _notes(elf, _TOOL_NOTE):
         # Strings separated by NUL behind a binary header; the last is ptxas' own command line.
         found = _TOOL_ARCH.search(data.decode("utf-8", "replace"))
-        requested = found[1] or found[2] if found else None
-    return _Origin(flags >> 8 & 0xFFFF, virtual, requested, f"{number // 10}.{number % 10}")
+        requested = found[1] if found else None
+    return Origin(
+        machine=flags >> 8 & 0xFFFF,
+        virtual_arch=virtual,
+        requested_arch=requested,
+        release=_release(release),
+        barriers=None,
+    )
+
+
+def _release(number: object) -> str:
+    """124: 12.4. pyelftools gives a name instead of a number where e_version is ELF's own."""
+    return f"{number // 10}.{number % 10}" if isinstance(number, int) else "unknown"
 
 
 def read(path: Path) -> Cubin:
@@ -135,12 +151,4 @@ def read(path: Path) -> Cubin:
                     except ValueError as error:
                         raise AuditError(f"{path}: {symbol.name}: {error}") from error
                     variants[symbol.name.removesuffix("_info")] = info
-        origin = _origin(elf)
-        return Cubin(
-            machine=origin.machine,
-            kernels=tuple(kernels),
-            variants=variants,
-            requested_arch=origin.requested_arch,
-            virtual_arch=origin.virtual_arch,
-            release=origin.release,
-        )
+        return Cubin(tuple(kernels), variants, _origin(elf))

@@ -1,0 +1,149 @@
+"""A source tree like the product's with one tiny kernel, and compiles outside CMake for what must be refused."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from fa3_matrix import matrix, toolkits
+from fa3_matrix.build import audit
+from fa3_matrix.build.manifest import Manifest
+from fa3_matrix.matrix import Cell, Twin, Variant
+from fa3_matrix.matrix.presets import presets
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+KERNELS = Path(__file__).with_name("kernels")
+
+# The fewest variants that serve every problem class.
+_VARIANTS = """
+[[variants]]
+archs = ["sm80", "sm90", "sm100"]
+dtypes = ["bf16", "fp16"]
+head_dim = [16]
+block_m = 16
+block_n = 16
+warps = 1
+stages = 1
+q_in_registers = false
+min_blocks = 1
+reason = "the smallest"
+"""
+
+
+class Tree:
+    """A source tree whose kernel is one of tests/build/kernels, compiled by the product's CMake and Python."""
+
+    def __init__(self, root: Path, extra_matrix: str = "") -> None:
+        self.root = root
+        (root / "ci").mkdir(parents=True)
+        (root / "cpp" / "tiny").mkdir(parents=True)
+        shutil.copyfile(REPOSITORY / "CMakeLists.txt", root / "CMakeLists.txt")
+        for name in ("cmake", "src", "cpp/attention"):
+            (root / name).symlink_to(REPOSITORY / name)
+        text = (REPOSITORY / "ci" / "matrix.toml").read_text(encoding="utf-8")
+        before, _, rest = text.partition("\n[[variants]]")
+        suites = rest[rest.index("\n[suites.") :]
+        text = (
+            before.replace('kernel = "sm80"', 'kernel = "tiny"') + _VARIANTS + extra_matrix + suites
+        )
+        (root / "ci" / "matrix.toml").write_text(text, encoding="utf-8")
+        self.matrix = matrix.load(root / "ci" / "matrix.toml")
+        (root / "CMakePresets.json").write_text(presets(self.matrix), encoding="utf-8")
+        shutil.copyfile(KERNELS / "forward.cu.in", root / "cpp" / "tiny" / "forward.cu.in")
+        self.use("plain")
+
+    def use(self, kernel: str) -> None:
+        """Choose the kernel's body."""
+        shutil.copyfile(KERNELS / f"{kernel}.cuh", self.root / "cpp" / "tiny" / "body.cuh")
+
+    def compile(
+        self,
+        cell_name: str,
+        *options: str,
+        gencode: list[str] | None = None,
+        template: str | None = None,
+    ) -> dict[str, Path]:
+        """Compile a cell's variants through the launcher; ``options`` are added, ``gencode`` replaces."""
+        cell = self.matrix.cell(cell_name)
+        (self.root / "direct").mkdir(exist_ok=True)
+        with ThreadPoolExecutor(2) as pool:
+            variants = self.matrix.variants(cell.arch.name)
+            paths = pool.map(lambda v: self._compile(cell, v, options, gencode, template), variants)
+            return {variant.name: path for variant, path in zip(variants, paths, strict=True)}
+
+    def _compile(
+        self,
+        cell: Cell | Twin,
+        variant: Variant,
+        options: tuple[str, ...],
+        gencode: list[str] | None,
+        template: str | None,
+    ) -> Path:
+        text = template or (self.root / "cpp" / "tiny" / "forward.cu.in").read_text(
+            encoding="utf-8"
+        )
+        facts = {
+            "VARIANT": variant.name,
+            "DTYPE": variant.dtype,
+            "HEAD_DIM": variant.head_dim,
+            "BLOCK_M": variant.block_m,
+            "BLOCK_N": variant.block_n,
+            "WARPS": variant.warps,
+            "STAGES": variant.stages,
+            "MIN_BLOCKS": variant.min_blocks,
+        }
+        for name, value in facts.items():
+            text = text.replace(f"@FA3_{name}@", str(value))
+        folder = self.root / "direct"
+        source, fatbin = folder / f"{variant.name}.cu", folder / f"{variant.name}.fatbin"
+        source.write_text(text, encoding="utf-8")
+        launcher = [sys.executable, REPOSITORY / "src/fa3_matrix/build/compile_log.py", "--"]
+        command = [
+            *launcher,
+            toolkits.find(cell.toolkit.version).nvcc,
+            *(f"-I{self.root / 'cpp'}", f"-I{self.root / 'cpp' / 'tiny'}", "-std=c++17"),
+            *(f"--generate-code={code}" for code in gencode or [cell.gencode]),
+            *("-O3", "-lineinfo", "-Xptxas=-v", "--no-compress", *options),
+            *("-x", "cu", "-fatbin", source, "-o", fatbin),
+        ]
+        subprocess.run(command, check=True)
+        return fatbin
+
+    def audit(self, cell_name: str, objects: dict[str, Path]) -> Manifest:
+        """Audit what ``compile`` made, as the build step would."""
+        cell = self.matrix.cell(cell_name)
+        return audit.run(
+            self.matrix,
+            cell,
+            objects,
+            output=self.root / "audited",
+            binary=self.root / "direct",
+            nvcc_release=f"{cell.toolkit.version}.0",
+            package_version=None,
+        )
+
+
+@pytest.fixture
+def make_tree(tmp_path: Path) -> Callable[..., Tree]:
+    """A function that makes a source tree; its argument is added to the matrix."""
+
+    def make(extra_matrix: str = "") -> Tree:
+        return Tree(tmp_path / "tree", extra_matrix)
+
+    return make
+
+
+@pytest.fixture
+def tree(make_tree: Callable[..., Tree]) -> Tree:
+    """A source tree with the plain kernel."""
+    return make_tree()
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The product's own source tree."""
+    return REPOSITORY
