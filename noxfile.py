@@ -101,6 +101,7 @@ def _define_gpu_sessions(gpu: str, products: str) -> None:
     def bench(session: nox.Session) -> None:
         install(session, CUDA_TORCH, extras="build,cli,bench")
         call(session, "bench", "run", "--gpu", gpu, *session.posargs)
+        call(session, "bench", "peers", "--gpu", gpu)
 
     correctness.__doc__ = f"On {products}: hold every cell it loads against fp32 references."
     bench.__doc__ = f"On {products}: time every variant and cell it loads."

@@ -110,6 +110,11 @@ class BuildFolder:
         _json.write_atomic(self.path / "results" / f"{kind}-{cell}.json", result)
         return result
 
+    def peers(self, **more: Any) -> Json:
+        peers = {"kind": "peers", "cell": ["sm90-cu133"], "state": "measured", "reason": ""} | more
+        _json.write_atomic(self.path / "results" / "peers.json", peers)
+        return peers
+
     def correctness(self, cell: str, state: str = "passed", **more: Any) -> Json:
         passed = {
             "suite": "smoke",

@@ -108,10 +108,7 @@ def test_results_of_a_gpu_are_shown(full: BuildFolder):
         results=[row],
         manifest_sha256=full.manifest_sha256("sm90-cu133"),
     )
-    full.result(
-        "peers",
-        "all",
-        "measured",
+    full.peers(
         machine=machine,
         peer="torch SDPA flash",
         summary={"sm90-cu133": {"geomean": 1.14, "worst": 0.97, "worst_name": "d64 512"}},
@@ -121,6 +118,12 @@ def test_results_of_a_gpu_are_shown(full: BuildFolder):
     for words in ("40 of 40", "812.2 µs", "338.4", "1.14x", "0.97x", "NVIDIA H200"):
         assert words in text
     assert "1.14x" in (full.path / "report" / "report.md").read_text(encoding="utf-8")
+
+
+def test_peers_that_were_not_run_are_not_shown(full: BuildFolder):
+    full.peers(state="not run", reason="no NVIDIA driver", machine={"gpu": None}, peer="torch")
+    report.write(full.path)
+    assert "Against" not in _page(full).text
 
 
 def test_markdown_tables_keep_their_columns(full: BuildFolder):

@@ -16,7 +16,7 @@ STAGES = ("build", "audit", "compare", "correctness", "performance")
 
 @dataclass(frozen=True)
 class _Stage:
-    """How far one stage of one cell got: "passed", "failed", "stale", "not run" or "does not apply"."""
+    """How far one stage of one cell got: "passed", "measured", "failed", "stale", "not run", "does not apply"."""
 
     state: str
     text: str
@@ -60,7 +60,7 @@ def assemble(matrix: Matrix, inputs: Inputs) -> Json:
         "not_run": _not_run(everything),
         "correctness": _ran("correctness", inputs),
         "performance": _ran("performance", inputs),
-        "peers": inputs.peers,
+        "peers": inputs.peers if inputs.peers and inputs.peers["state"] != "not run" else None,
     }
 
 
@@ -153,7 +153,7 @@ def _result_stage(kind: str, cell: Cell | Twin, gpu: Gpu, inputs: Inputs) -> _St
         return _Stage("stale", "the last run was of another build; run it again")
     gpu = result["machine"]["gpu"]
     if kind == "performance":
-        return _Stage("passed", f"{len(result['results'])} problems timed on {gpu}")
+        return _Stage("measured", f"{len(result['results'])} problems timed on {gpu}")
     return _Stage("passed", f"{result['counts']['passed']} problems on {gpu}")
 
 

@@ -16,6 +16,7 @@ _MARKS = {
     "built": "◐",
     "tested": "●",
     "passed": "✓",
+    "measured": "✓",
     "stale": "↻",
     "does not apply": "·",
 }
