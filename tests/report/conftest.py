@@ -72,6 +72,7 @@ class BuildFolder:
             "target": str(found.target),
             "form": found.target.form,
             "toolkit": {"version": found.toolkit.version, "nvcc": "nvcc"},
+            "assembled": {"target": "sm_100", "ptxas": "13.3.73"} if found.assemble else None,
             "git_revision": "c0ffee" * 6 + "1234",
             "git_dirty": False,
             "build_seconds": 31.5,

@@ -70,6 +70,15 @@ def test_page_says_what_was_not_run_and_why(full: BuildFolder):
         assert cell.name in text
 
 
+def test_page_says_where_a_ptx_cells_figures_come_from(full: BuildFolder):
+    report.write(full.path)
+    assert "sm100-cu124 is PTX: its registers and SASS are of that PTX" in _page(full).text
+
+
+def test_commands_are_code_and_the_rest_is_escaped():
+    assert render.code("a < b: `nox -s <x>`") == "a &lt; b: <code>nox -s &lt;x&gt;</code>"
+
+
 def test_page_of_nothing_built(build: BuildFolder):
     report.write(build.path)
     text = _page(build).text

@@ -245,9 +245,21 @@ def _comparisons(matrix: Matrix, inputs: Inputs) -> list[Json]:
         | {
             "toolkits": [matrix.cell(comparison[arm]).toolkit.version for arm in ("a", "b")],
             "summary": _summary(comparison),
+            "note": " ".join(_assembly_note(inputs, comparison[arm]) for arm in ("a", "b")).strip(),
         }
         for comparison in found
     ]
+
+
+def _assembly_note(inputs: Inputs, cell: str) -> str:
+    """Says where the figures of a PTX cell come from, whose fatbins hold no SASS to count."""
+    assembled = inputs.manifests[cell]["assembled"] if cell in inputs.manifests else None
+    if not assembled:
+        return ""
+    return (
+        f"{cell} is PTX: its registers and SASS are of that PTX assembled for {assembled['target']} "
+        f"by ptxas {assembled['ptxas']}, as a driver would."
+    )
 
 
 def _summary(comparison: Json) -> Json:

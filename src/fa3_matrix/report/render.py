@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 import jinja2
+from markupsafe import Markup, escape
 
 from fa3_matrix.report.inputs import Json
 
@@ -49,6 +50,7 @@ def _environment(*, autoescape: bool) -> jinja2.Environment:
         "opcodes": opcodes,
         "short": short,
         "share_of": share_of,
+        "code": code,
     }
     return environment
 
@@ -102,6 +104,12 @@ def short(name: str) -> str:
 def share_of(value: float, limit: float) -> int:
     """How full a budget is, in percent, at most 100."""
     return min(100, round(100 * value / limit))
+
+
+def code(text: str) -> Markup:
+    """Text with `commands` in backticks, as HTML."""
+    parts = [str(escape(part)) for part in text.split("`")]
+    return Markup("".join(f"<code>{p}</code>" if i % 2 else p for i, p in enumerate(parts)))
 
 
 def table(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
