@@ -10,9 +10,9 @@ include(fa3_python)
 
 function(fa3_scrub_environment)
   list(APPEND CMAKE_MESSAGE_CONTEXT "fa3_scrub_environment")
-  fa3_python(
-    names -c "from fa3_matrix.toolkits import scrubbed; print(';'.join(scrubbed()))"
-  )
+  # A line break, for CMake would split the argument at a semicolon.
+  fa3_python(names -c "from fa3_matrix.toolkits import scrubbed\nprint(*scrubbed())")
+  string(REPLACE " " ";" names "${names}")
   foreach(name IN LISTS names)
     message(STATUS "Ignoring ${name} of the environment")
     unset(ENV{${name}})

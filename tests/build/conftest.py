@@ -105,7 +105,7 @@ class Tree:
         command = [
             *launcher,
             toolkits.find(cell.toolkit.version).nvcc,
-            *(f"-I{self.root / 'cpp'}", f"-I{self.root / 'cpp' / 'tiny'}", "-std=c++17"),
+            *(f"-I{self.root / 'cpp'}", "-std=c++17"),
             *(f"--generate-code={code}" for code in gencode or [cell.gencode]),
             *("-O3", "-lineinfo", "-Xptxas=-v", "--no-compress", *options),
             *("-x", "cu", "-fatbin", source, "-o", fatbin),
