@@ -18,7 +18,19 @@ function(fa3_add_audit target)
   set(objects "${CMAKE_BINARY_DIR}/fa3_objects.txt")
   file(GENERATE OUTPUT "${objects}" CONTENT "$<JOIN:$<TARGET_OBJECTS:${target}>,\n>\n")
   set(auditors)
-  foreach(module audit checks compile_log cubin fatbin flags manifest occupancy ptxas sass)
+  foreach(
+    module
+    audit
+    checks
+    compile_log
+    cubin
+    fatbin
+    flags
+    manifest
+    occupancy
+    ptxas
+    sass
+  )
     list(APPEND auditors "${package}/build/${module}.py")
   endforeach()
   set(manifest "${CMAKE_BINARY_DIR}/fa3/manifest.json")
@@ -26,10 +38,10 @@ function(fa3_add_audit target)
     OUTPUT "${manifest}"
     COMMAND
       "${CMAKE_COMMAND}" -E env --modify "PYTHONPATH=path_list_prepend:${PROJECT_SOURCE_DIR}/src"
-      "${Python_EXECUTABLE}" -m fa3_matrix.build audit
-      "${FA3_CELL}" --matrix "${PROJECT_SOURCE_DIR}/ci/matrix.toml" --objects "${objects}"
-      --binary "${CMAKE_BINARY_DIR}" --output "${CMAKE_BINARY_DIR}/fa3"
-      --nvcc-release "${FA3_CUDA_VERSION}" --package-version "${FA3_PACKAGE_VERSION}"
+      "${Python_EXECUTABLE}" -m fa3_matrix.build audit "${FA3_CELL}" --matrix
+      "${PROJECT_SOURCE_DIR}/ci/matrix.toml" --objects "${objects}" --binary "${CMAKE_BINARY_DIR}"
+      --output "${CMAKE_BINARY_DIR}/fa3" --nvcc-release "${FA3_CUDA_VERSION}" --package-version
+      "${FA3_PACKAGE_VERSION}"
     DEPENDS
       $<TARGET_OBJECTS:${target}>
       "${objects}"

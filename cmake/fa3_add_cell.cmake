@@ -51,9 +51,6 @@ function(fa3_add_cell)
   )
   fa3_add_audit(fa3_cell)
   if(NOT FA3_TWIN_OF)
-    install(
-      DIRECTORY "${CMAKE_BINARY_DIR}/fa3/"
-      DESTINATION "fa3_matrix/cells/${FA3_CELL}"
-    )
+    install(DIRECTORY "${CMAKE_BINARY_DIR}/fa3/" DESTINATION "fa3_matrix/cells/${FA3_CELL}")
   endif()
 endfunction()

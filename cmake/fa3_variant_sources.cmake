@@ -19,7 +19,17 @@ function(fa3_variant_sources out_var)
   set(elements_fp16 "Fp16")
   set(sources)
   foreach(FA3_VARIANT IN LISTS FA3_VARIANTS)
-    foreach(fact DTYPE HEAD_DIM BLOCK_M BLOCK_N WARPS STAGES Q_IN_REGISTERS MIN_BLOCKS)
+    foreach(
+      fact
+      DTYPE
+      HEAD_DIM
+      BLOCK_M
+      BLOCK_N
+      WARPS
+      STAGES
+      Q_IN_REGISTERS
+      MIN_BLOCKS
+    )
       set(FA3_${fact} "${${FA3_VARIANT}_${fact}}")
     endforeach()
     set(FA3_ELEMENT "${elements_${FA3_DTYPE}}")
