@@ -5,12 +5,16 @@ keys with an online softmax in fp32 and probabilities rounded to the inputs' dty
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
 
 from fa3_matrix.bench.inputs import Inputs
 from fa3_matrix.bench.problems import Problem
+from fa3_matrix.build import Manifest, VariantRecord
+from fa3_matrix.build.manifest import OccupancyRecord, SassRecord, ServesRecord, ToolkitRecord
+from fa3_matrix.matrix import load
 
 BLOCK_N = 64
 
@@ -80,3 +84,70 @@ def _one_head(
 def flash_attention_fixture():
     """The CPU kernel, (problem, inputs) -> (out, lse)."""
     return flash_attention
+
+
+def write_build(folder: Path, cell: str = "sm90-cu133") -> Path:
+    """A build folder as the build stage leaves it, without the fatbins: nothing is launched from it here."""
+    found = load().cell(cell)
+    low, high = found.target.capability_range()
+    variants = [
+        VariantRecord(
+            name=variant.name,
+            file=f"{variant.name}.fatbin",
+            sha256="0" * 64,
+            bytes=1,
+            images=[str(found.target)],
+            op="fwd",
+            dtype=variant.dtype,
+            head_dim=variant.head_dim,
+            block_m=variant.block_m,
+            block_n=variant.block_n,
+            stages=variant.stages,
+            threads=32 * variant.warps,
+            dynamic_shared_bytes=1,
+            static_shared_bytes=0,
+            registers=255,
+            barriers=1,
+            spill_store_bytes=0,
+            spill_load_bytes=0,
+            spill_waiver="",
+            stack_bytes=0,
+            occupancy=OccupancyRecord(2, 2 * variant.warps, "registers"),
+            sass=SassRecord(1, {}, "0" * 64),
+            compile_seconds=1.0,
+            peak_compiler_bytes=1,
+            advisories=[],
+            serves=ServesRecord(
+                list(variant.serves.log2_seqlen_q),
+                list(variant.serves.log2_seqlen_k),
+                list(variant.serves.masks),
+            ),
+        )
+        for variant in load().variants(found.arch.name)
+    ]
+    manifest = Manifest(
+        cell=cell,
+        arch=found.arch.name,
+        twin_of=found.twin_of,
+        target=str(found.target),
+        form=found.target.form,
+        capability_range=[list(low), list(high)],
+        toolkit=ToolkitRecord(found.toolkit.version, "nvcc"),
+        assembled=None,
+        git_revision=None,
+        git_dirty=False,
+        package_version=None,
+        flags=[],
+        build_seconds=1.0,
+        peak_compiler_bytes=1,
+        variants=variants,
+    )
+    folder.mkdir(parents=True)
+    manifest.write(folder)
+    return folder
+
+
+@pytest.fixture(name="write_build")
+def write_build_fixture():
+    """write_build(folder, cell) -> folder."""
+    return write_build

@@ -9,7 +9,14 @@ import pytest
 
 from fa3_matrix.bench import vclock
 from fa3_matrix.bench.performance import Performance
+from fa3_matrix.bench.plugin import PERFORMANCE
 from fa3_matrix.bench.problems import Problem
+
+
+@pytest.fixture
+def performance(pytestconfig: pytest.Config) -> Performance:
+    """What the plugin was given."""
+    return pytestconfig.stash[PERFORMANCE]
 
 
 def test_forward(

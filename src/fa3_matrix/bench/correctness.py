@@ -1,8 +1,10 @@
 """Runs problems on kernels and judges each result; any callable of the right shape is a kernel."""
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import torch
@@ -11,7 +13,7 @@ from fa3_matrix.bench import inputs as inputs_module
 from fa3_matrix.bench.criterion import Checked, Verdict, judge
 from fa3_matrix.bench.inputs import TORCH_DTYPES, Inputs, make_inputs
 from fa3_matrix.bench.problems import Problem
-from fa3_matrix.bench.reference import Window, attention
+from fa3_matrix.bench.reference import Window, attention, full_precision_products
 
 # (problem, inputs) -> (out, lse)
 Kernel = Callable[[Problem, Inputs], tuple[torch.Tensor, torch.Tensor]]
@@ -38,7 +40,7 @@ class Tally:
     passed: int = 0
     failures: list[Failure] = field(default_factory=list)
     worst: dict[str, tuple[float, str]] = field(default_factory=dict)
-    """Of each ratio of `Verdict`: the largest one met and the id of its problem."""
+    """Of each ratio of `Verdict`: the largest one met, infinity for NaN, and the id of its problem."""
     variants: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
 
@@ -57,7 +59,8 @@ class Tally:
             self.failures.append(Failure(problem, verdict.reason(), verdict))
         for name in ("ratio", "rms_ratio", "lse_ratio"):
             value = getattr(verdict, name)
-            if name not in self.worst or not value <= self.worst[name][0]:
+            value = math.inf if math.isnan(value) else value
+            if name not in self.worst or value > self.worst[name][0]:
                 self.worst[name] = (value, problem.id)
 
 
@@ -90,9 +93,8 @@ def run(
     """
     tallies = {name: Tally(len(problems)) for name in kernels}
     call = _call_poisoned if poison else _call
-    # Products in fp32 mean fp32: TF32 keeps 10 bits of a mantissa.
-    tf32, torch.backends.cuda.matmul.allow_tf32 = torch.backends.cuda.matmul.allow_tf32, False
-    try:
+    # A fault is stated by the last failure; what is left then shows as not run.
+    with full_precision_products(), torch.no_grad(), suppress(DeviceFault):
         for done, problem in enumerate(problems):
             _run_one(problem, kernels, tallies, call, device, guard, reference_device or device)
             if variant_of:
@@ -100,10 +102,6 @@ def run(
                     tallies[name].variants[variant_of(name, problem)] += 1
             if progress:
                 progress(done + 1)
-    except DeviceFault:
-        pass  # Stated by the last failure; what is left shows as not run.
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = tf32
     return tallies
 
 
@@ -116,28 +114,27 @@ def _run_one(
     guard: int,
     reference_device: str | torch.device,
 ) -> None:
-    with torch.no_grad():
-        inputs = make_inputs(problem, device, guard=guard)
-        window = Window(problem, _to(inputs, reference_device))
-        padded = window.padded()
-        exact = Checked(*attention(problem, padded, torch.float32))
-        math_path = Checked(*attention(problem, padded, TORCH_DTYPES[problem.dtype]))
-        for name, kernel in kernels.items():
-            begin = time.monotonic()
-            try:
-                out, lse = call(problem, kernel, inputs)
-                got = Checked(
-                    window.queries(out.to(reference_device)), window.lse(lse.to(reference_device))
-                )
-                verdict = judge(problem, padded.rows, got, exact, math_path)
-                if not window.whole and bool(torch.isnan(out).any()):
-                    verdict = Verdict(float("nan"), verdict.rms_ratio, verdict.lse_ratio)
-                tallies[name].add(problem, verdict)
-            except Exception as error:
-                # Whatever a kernel raises on a legal problem is a failure of that problem, and is reported as one.
-                tallies[name].failures.append(Failure(problem, f"{type(error).__name__}: {error}"))
-                _raise_if_faulted(device)
-            tallies[name].seconds += time.monotonic() - begin
+    inputs = make_inputs(problem, device, guard=guard)
+    window = Window(problem, _to(inputs, reference_device))
+    padded = window.padded()
+    exact = Checked(*attention(problem, padded, torch.float32))
+    math_path = Checked(*attention(problem, padded, TORCH_DTYPES[problem.dtype]))
+    for name, kernel in kernels.items():
+        begin = time.monotonic()
+        try:
+            out, lse = call(problem, kernel, inputs)
+            got = Checked(
+                window.queries(out.to(reference_device)), window.lse(lse.to(reference_device))
+            )
+            verdict = judge(problem, padded.rows, got, exact, math_path)
+            if not window.whole and bool(torch.isnan(out).any()):
+                verdict = Verdict(float("nan"), verdict.rms_ratio, verdict.lse_ratio)
+            tallies[name].add(problem, verdict)
+        except Exception as error:
+            # Whatever a kernel raises on a legal problem is a failure of that problem, and is reported as one.
+            tallies[name].failures.append(Failure(problem, f"{type(error).__name__}: {error}"))
+            _raise_if_faulted(device)
+        tallies[name].seconds += time.monotonic() - begin
 
 
 _Call = Callable[[Problem, Kernel, Inputs], tuple[torch.Tensor, torch.Tensor]]

@@ -30,6 +30,7 @@ REDUCED_PROBLEMS = 80
 # Of JSON, which has neither NaN nor infinity.
 _LARGEST_RATIO = 1e9
 _PRINTED_FAILURES = 20
+_PRINTED_VARIANTS = 3
 
 
 def add_parsers(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -143,7 +144,10 @@ def _print(name: str, folder: Path, tally: "Tally") -> None:
     )
     say(f"  worst: {worst or 'nothing was compared'}")
     if unused:
-        say(f"  variants that no problem used: {', '.join(unused)}")
+        few = ", ".join(unused[:_PRINTED_VARIANTS]) + (
+            ", ..." if len(unused) > _PRINTED_VARIANTS else ""
+        )
+        say(f"  {len(unused)} of {len(tally.variants)} variants were not used: {few}")
     for failure in tally.failures[:_PRINTED_FAILURES]:
         say(f"  FAILED {failure.problem.id}: {failure.reason}")
         say(f"    {command_for(folder, failure.problem)}")

@@ -13,7 +13,7 @@ from fa3_matrix.bench.correctness import Kernel
 from fa3_matrix.bench.criterion import Checked, judge
 from fa3_matrix.bench.inputs import TORCH_DTYPES, Inputs, make_inputs
 from fa3_matrix.bench.problems import Problem
-from fa3_matrix.bench.reference import Window, attention
+from fa3_matrix.bench.reference import Window, attention, full_precision_products
 from fa3_matrix.bench.timing import Arm, Clock, CudaClock, Samples, interleave, launch_seconds
 from fa3_matrix.errors import BenchError
 
@@ -129,8 +129,9 @@ def check(problem: Problem, contenders: Sequence[Contender], inputs: Inputs) -> 
     """Holds each contender's output on `inputs` against the fp32 reference. Raises BenchError."""
     window = Window(problem, inputs)
     padded = window.padded()
-    exact = Checked(*attention(problem, padded, torch.float32))
-    math_path = Checked(*attention(problem, padded, TORCH_DTYPES[problem.dtype]))
+    with full_precision_products():
+        exact = Checked(*attention(problem, padded, torch.float32))
+        math_path = Checked(*attention(problem, padded, TORCH_DTYPES[problem.dtype]))
     for contender in contenders:
         out, lse = contender.kernel(problem, inputs)
         got = Checked(window.queries(out), window.lse(lse) if lse.numel() else exact.lse)

@@ -40,8 +40,8 @@ def run_peers(arguments: argparse.Namespace) -> int:
         say(f"{PEER} computes no problem of the suite {arguments.suite!r}")
         return 0
     rows = _measure(session, problems, arguments.rounds, arguments.seed)
-    summary = _summary(list(session.builds), rows)
-    _print_summary(summary)
+    summary = summarise(list(session.builds), rows)
+    _printsummarise(summary)
     document = results.document(
         "peers",
         list(session.builds),
@@ -112,7 +112,7 @@ def _cell(row: dict[str, Any], name: str) -> str:
     return f"{tflops} ({row['ratio'][name]:.2f})" if name in row["ratio"] else tflops
 
 
-def _summary(builds: list[str], rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def summarise(builds: list[str], rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     summary = {}
     for build in builds:
         ratios = {row["name"]: row["ratio"][build] for row in rows}
@@ -122,7 +122,7 @@ def _summary(builds: list[str], rows: list[dict[str, Any]]) -> dict[str, dict[st
     return summary
 
 
-def _print_summary(summary: dict[str, dict[str, Any]]) -> None:
+def _printsummarise(summary: dict[str, dict[str, Any]]) -> None:
     for build, figures in summary.items():
         say(
             f"{build}: geometric mean {figures['geomean']:.3f}x, worst {figures['worst']:.3f}x "

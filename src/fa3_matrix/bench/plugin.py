@@ -7,21 +7,22 @@ import pytest
 from fa3_matrix.bench import machine
 from fa3_matrix.bench.performance import Performance
 
+PERFORMANCE = pytest.StashKey[Performance]()
+
 
 class PerformancePlugin:
-    """Registered by ``python -m fa3_matrix.bench run``; it outlives the pytest session and then holds all times."""
+    """Registered by ``python -m fa3_matrix.bench run``, which reads the times from `performance` afterwards."""
 
     def __init__(self, performance: Performance) -> None:
         self._performance = performance
 
-    @pytest.fixture(scope="session")
-    def performance(self) -> Performance:
-        return self._performance
+    def pytest_configure(self, config: pytest.Config) -> None:
+        config.stash[PERFORMANCE] = self._performance
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """One test for each problem and build, builds of a problem side by side."""
         cases = [
-            pytest.param(cell, suite, problem, id=f"{cell}-{problem.id}")
+            pytest.param(cell, suite, problem, id=f"{cell}-{suite}-{problem.id}")
             for suite, problems in self._performance.suites.items()
             for problem in problems
             for cell in self._performance.builds

@@ -5,6 +5,8 @@ sq queries and sk keys sees key j when i + sk - sq - left <= j <= i + sk - sq + 
 FlashAttention since 2.1. A row that sees no key gives 0, and its lse is -inf.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -151,7 +153,7 @@ def _chunk(
     # (batch, heads_k, group * rows, head_dim): the query heads of one key head are rows of one product.
     grouped = q.reshape(batch, count, heads_k, group, head_dim).permute(0, 2, 3, 1, 4)
     grouped = (grouped * problem.softmax_scale).reshape(batch, heads_k, group * count, head_dim)
-    scores = grouped @ k.permute(0, 2, 3, 1)
+    scores = _product(grouped, k.permute(0, 2, 3, 1))
     if problem.softcap:
         scores = torch.tanh(scores / problem.softcap) * problem.softcap
     scores = scores.view(batch, heads_k, group, count, k.shape[1])
@@ -160,9 +162,36 @@ def _chunk(
     scores = scores.masked_fill(~visible, -torch.inf)
     lse = torch.logsumexp(scores.float(), dim=-1)
     probabilities = torch.softmax(scores, dim=-1).masked_fill(~visible, 0)
-    out = probabilities.flatten(2, 3) @ v.permute(0, 2, 1, 3)
+    out = _product(probabilities.flatten(2, 3), v.permute(0, 2, 1, 3))
     out = out.reshape(batch, heads_q, count, head_dim).transpose(1, 2)
     return out, lse.reshape(batch, heads_q, count).transpose(1, 2)
+
+
+@contextmanager
+def full_precision_products() -> Iterator[None]:
+    """Products in fp32 mean fp32 (TF32 keeps 10 bits), and those in 16 bits add up in fp32 to the end."""
+    settings = torch.backends.cuda.matmul
+    names = (
+        "allow_tf32",
+        "allow_bf16_reduced_precision_reduction",
+        "allow_fp16_reduced_precision_reduction",
+    )
+    before = {name: getattr(settings, name) for name in names}
+    try:
+        for name in names:
+            setattr(settings, name, False)
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(settings, name, value)
+
+
+def _product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """a @ b, accumulated in fp32 and rounded once to their dtype."""
+    if a.device.type == "cpu":
+        # GPUs' libraries accumulate so by themselves; a CPU's 16-bit product is slow and may round partial sums.
+        return (a.float() @ b.float()).to(a.dtype)
+    return a @ b
 
 
 def _visible(problem: Problem, padded: Padded, batches: slice, row: torch.Tensor) -> torch.Tensor:

@@ -34,11 +34,13 @@ A ratio is an error over what is allowed, so 1 is the limit; 1e9 stands for NaN 
     calls each; spread the interquartile range over the median; launch_us the host's time in one call;
     occupancy: fractions of the SM's warps (see fa3_matrix.bench.occupancy).
 
+``raw/pytest-benchmark.json`` holds every sample in pytest-benchmark's own format.
+
 ``peers.json`` adds::
 
     suite, arms (names, the peer last), peer, rounds, seed
     results   [{"problem", "name", "arms": {arm: {"median_us", "spread", "tflops"}},
-                "ratio": {build arm: peer time / build time}}]
+                "ratio": {build arm: peer time / build time}, "mode", "calls", "sm_mhz"}]
     summary   {build arm: {"geomean", "worst", "worst_name"}} of these ratios
 """
 

@@ -67,7 +67,7 @@ def _run(session: Session, arguments: argparse.Namespace) -> list[Document]:
         seed=arguments.seed,
         sms=here["sms"],
     )
-    raw = session.results.parent / "bench" / "pytest-benchmark.json"
+    raw = session.results / "raw" / "pytest-benchmark.json"
     raw.parent.mkdir(parents=True, exist_ok=True)
     code = pytest.main(
         [
