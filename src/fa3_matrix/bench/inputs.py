@@ -37,10 +37,10 @@ def make_inputs(problem: Problem, device: str | torch.device, *, guard: int = GU
     """Draws the inputs of `problem` by its seed.
 
     The same problem gives the same values on the same device. `guard` elements of NaN lie on both sides of each
-    tensor; 0 makes each storage end at its last element, where a memory checker sees the first byte read beyond.
+    tensor; 0 makes each allocation end at its last element, where a memory checker sees the first byte read beyond.
     """
     generator = torch.Generator(device=device).manual_seed(problem.seed)
-    indices = _indices(problem, device)
+    indices = _indices(problem, device, guard)
     dtype = TORCH_DTYPES[problem.dtype]
     tensors = {}
     for name, shape, layout in (
@@ -85,7 +85,7 @@ def _once(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
 
-def _indices(problem: Problem, device: str | torch.device) -> dict[str, torch.Tensor]:
+def _indices(problem: Problem, device: str | torch.device, guard: int) -> dict[str, torch.Tensor]:
     if problem.lengths_q is None or problem.lengths_k is None:
         return {}
     arrays = {
@@ -94,6 +94,12 @@ def _indices(problem: Problem, device: str | torch.device) -> dict[str, torch.Te
         "seqused_q": problem.used_q,
         "seqused_k": problem.used_k,
     }
+    if not guard:
+        return {
+            name: torch.tensor(array, dtype=torch.int32).to(device)
+            for name, array in arrays.items()
+            if array is not None
+        }
     flat = [_SENTINEL]
     begins = {}
     for name, array in arrays.items():
