@@ -159,15 +159,15 @@ def _offsets() -> dict[str, Problem]:
     return {
         "batch-stride-2^31": Problem(**small, batch=2, **far("bsh")),
         "head-stride-2^31": Problem(**small, batch=1, **far("hbs"), causal=True),
-        "row-stride-2^25": Problem(**small, batch=1, **far("sbh", 2**25)),
-        "varlen-row-stride-2^25": Problem.varlen(
+        "row-stride-2^24": Problem(**small, batch=1, **far("sbh", 2**24)),
+        "varlen-row-stride-2^24": Problem.varlen(
             dtype="bf16",
             heads_q=2,
             heads_k=2,
             head_dim=64,
             lengths_q=[70, 60],
             lengths_k=[50, 80],
-            **far("sh", 2**25),
+            **far("sh", 2**24),
         ),
         # Dao-AILab/flash-attention#2214
         "elements-1.3e9-d72": Problem(
