@@ -39,10 +39,10 @@ struct ForwardParams {
   int32_t total_q, total_k;         // varlen: rows of q and k; dense: seqlen_q, seqlen_k
   int32_t head_dim;                 // actual, a multiple of 8, at most the variant's
 
-  float softmax_scale;        // applied to q.k; finite
-  float softcap;              // 0: off; else s = softcap * tanh(s / softcap)
-  int32_t window_left;        // keys further left than this are masked; negative: no limit
-  int32_t window_right;       // likewise to the right; causal is 0. Bottom-right aligned.
+  float softmax_scale;   // applied to q.k; finite
+  float softcap;         // 0: off; else s = softcap * tanh(s / softcap)
+  int32_t window_left;   // keys further left than this are masked; negative: no limit
+  int32_t window_right;  // likewise to the right; causal is 0. Bottom-right aligned.
 
   // Tile order, see tile_scheduler.h. num_tiles = num_m_blocks * heads_q * batch < 2^31.
   int32_t num_m_blocks;       // ceil(seqlen_q / VariantInfo::block_m), at least 1

@@ -16,7 +16,7 @@ struct Tile {
 };
 
 FA3_HOST_DEVICE Tile tile_of(const ForwardParams& p, int32_t index) {
-  const int32_t pairs = p.heads_q * p.batch;  // < 2^31, as num_tiles is
+  const int32_t pairs = p.heads_q * p.batch;                           // < 2^31, as num_tiles is
   const int32_t section_tiles = p.num_m_blocks * p.heads_per_section;  // the host keeps it below 2^31
   const int32_t section = index / section_tiles;
   const int32_t within = index - section * section_tiles;

@@ -12,7 +12,9 @@ __device__ __forceinline__ void cp_async_16(uint32_t shared, const void* global,
                : "memory");
 }
 
-__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void cp_async_commit() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
 
 // Returns once at most `kPending` of this thread's newest groups are still in flight.
 template <int kPending>

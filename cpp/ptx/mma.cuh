@@ -21,7 +21,7 @@ __device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[
 
 template <>
 __device__ __forceinline__ void mma_m16n8k16<Bf16>(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
-                                                    const float (&c)[4]) {
+                                                   const float (&c)[4]) {
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
       "{%10, %11, %12, %13};"
@@ -31,7 +31,7 @@ __device__ __forceinline__ void mma_m16n8k16<Bf16>(float (&d)[4], const uint32_t
 
 template <>
 __device__ __forceinline__ void mma_m16n8k16<Fp16>(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
-                                                    const float (&c)[4]) {
+                                                   const float (&c)[4]) {
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
       "{%10, %11, %12, %13};"

@@ -26,7 +26,8 @@ namespace fa3::sm80 {
 struct ScoreTransform {
   float scale, softcap;
 
-  __device__ __forceinline__ explicit ScoreTransform(const ForwardParams& p) : scale(p.softmax_scale), softcap(p.softcap) {}
+  __device__ __forceinline__ explicit ScoreTransform(const ForwardParams& p)
+      : scale(p.softmax_scale), softcap(p.softcap) {}
   __device__ __forceinline__ bool needed() const { return softcap != 0.f || not(scale > 0.f); }
   __device__ __forceinline__ float softmax_scale() const { return needed() ? 1.f : scale * kLog2E; }
 
@@ -106,7 +107,8 @@ struct ForwardTile {
 
   // Copies run one block ahead. With two stages, K and V of a block travel together and one barrier a block does; with one
   // stage, V arrives under Q K^T and the next K under P V.
-  __device__ __forceinline__ void walk(const ScoreTransform& transform, Softmax& softmax, typename Mma::Output& out) const {
+  __device__ __forceinline__ void walk(const ScoreTransform& transform, Softmax& softmax,
+                                       typename Mma::Output& out) const {
     const auto k_tile = [&](int stage) { return shared + Traits::kTileBytesQ + 2 * stage * Traits::kTileBytesKV; };
     const auto v_tile = [&](int stage) { return k_tile(stage) + Traits::kTileBytesKV; };
     const auto copy_k = [&](int stage, int block) { copy_kv(k_tile(stage), state.k, p.k_stride.row, block); };

@@ -41,7 +41,7 @@ struct TileCopy {
   const uint16_t* base;  // row 0 of the tensor for this batch entry and head
   int64_t stride;        // elements from row to row
   int32_t head_dim;
-  int32_t aligned;       // 16-byte copies are legal
+  int32_t aligned;  // 16-byte copies are legal
 
   __device__ __forceinline__ void operator()(uint32_t shared, int32_t first_row, int32_t rows_left) const {
     const uint32_t thread = ptx::thread_index();
@@ -66,9 +66,9 @@ struct TileCopy {
 #pragma unroll 1
         for (int part = 0; part < Tile::kChunks / kLanes; ++part) {
           const int column = (part * kLanes + lane) * 8;
-          ptx::store_shared(target + step * kRowStep * Tile::kRowBytes + part * kLanes * 16,
-                            gather(source + step * kRowStep * stride + part * kLanes * 8,
-                                   row_valid && column < head_dim));
+          ptx::store_shared(
+              target + step * kRowStep * Tile::kRowBytes + part * kLanes * 16,
+              gather(source + step * kRowStep * stride + part * kLanes * 8, row_valid && column < head_dim));
         }
       }
     }

@@ -66,7 +66,7 @@ struct WarpMma {
         for (int m = 0; m < kMmaM; ++m) {
 #pragma unroll
           for (int half = 0; half < 2; ++half) {
-            float(&d)[4] = s[m][2 * n + half];
+            float (&d)[4] = s[m][2 * n + half];
             if (step == 0) {
               ptx::mma_m16n8k16<Element>(d, a[m], b[2 * half], b[2 * half + 1], kZero);
             } else {
@@ -79,7 +79,8 @@ struct WarpMma {
   }
 
   // 16 keys at a time, so that the compiler can run the exponentials of some keys under the MMAs of others.
-  __device__ __forceinline__ void multiply_pv(Output& o, const Scores& s, OnlineSoftmax<kMmaM>& softmax, uint32_t v_tile) {
+  __device__ __forceinline__ void multiply_pv(Output& o, const Scores& s, OnlineSoftmax<kMmaM>& softmax,
+                                              uint32_t v_tile) {
 #pragma unroll
     for (int n = 0; n < Traits::kStepsN; ++n) {
       uint32_t p[kMmaM][4];
@@ -103,9 +104,10 @@ struct WarpMma {
 
  private:
   // Register i of the A fragment for keys 16 * n..: accumulators of S already have the layout of A.
-  __device__ __forceinline__ static uint32_t packed_pair(const Scores& s, OnlineSoftmax<kMmaM>& softmax, int n, int m, int i) {
+  __device__ __forceinline__ static uint32_t packed_pair(const Scores& s, OnlineSoftmax<kMmaM>& softmax, int n, int m,
+                                                         int i) {
     const int r = i % 2;
-    const float(&tile)[4] = s[m][2 * n + i / 2];
+    const float (&tile)[4] = s[m][2 * n + i / 2];
     const float low = softmax.probability(tile[2 * r], m, r);
     return ptx::pack<Element>(low, softmax.probability(tile[2 * r + 1], m, r));
   }

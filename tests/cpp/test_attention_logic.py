@@ -25,16 +25,31 @@ def logic(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     if compiler is None:
         pytest.skip("no C++ compiler on this machine")
     library = tmp_path_factory.mktemp("logic") / "attention_logic.so"
-    flags = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=undefined", "-fno-sanitize-recover"]
+    flags = [
+        "-std=c++17",
+        "-O1",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-fsanitize=undefined",
+        "-fno-sanitize-recover",
+    ]
     include = HERE.parents[1] / "cpp"
     source = HERE / "attention_logic.cpp"
-    subprocess.run([compiler, *flags, "-shared", "-fPIC", f"-I{include}", source, "-o", library], check=True)
+    subprocess.run(
+        [compiler, *flags, "-shared", "-fPIC", f"-I{include}", source, "-o", library], check=True
+    )
     return ctypes.CDLL(str(library))
 
 
-def call(function: "ctypes._FuncPointer", *arguments: int | list[int], returns: int, wide: bool = False) -> list[int]:
+def call(
+    function: "ctypes._FuncPointer", *arguments: int | list[int], returns: int, wide: bool = False
+) -> list[int]:
     out = ((ctypes.c_int64 if wide else ctypes.c_int32) * returns)()
-    converted = [(ctypes.c_int32 * len(a))(*a) if isinstance(a, list) else ctypes.c_int32(a) for a in arguments]
+    converted = [
+        (ctypes.c_int32 * len(a))(*a) if isinstance(a, list) else ctypes.c_int32(a)
+        for a in arguments
+    ]
     function(*converted, out)
     return list(out)
 
@@ -57,19 +72,27 @@ def test_keys_of_a_row(
     assert range(begin, end) == expected or (begin >= end and not expected)
 
 
-@given(used_q=small_lengths, used_k=small_lengths, left=windows, right=windows, tile=st.integers(0, 4))
+@given(
+    used_q=small_lengths, used_k=small_lengths, left=windows, right=windows, tile=st.integers(0, 4)
+)
 def test_blocks_cover_exactly_what_a_tile_sees(
     logic: ctypes.CDLL, used_q: int, used_k: int, left: int, right: int, tile: int
 ) -> None:
     first, rows = tile * 64, 64
-    begin, end, full_begin, full_end = call(logic.blocks_of, used_q, used_k, left, right, first, rows, returns=4)
-    seen = [visible(used_q, used_k, left, right, row) for row in range(first, min(first + rows, used_q))]
+    begin, end, full_begin, full_end = call(
+        logic.blocks_of, used_q, used_k, left, right, first, rows, returns=4
+    )
+    seen = [
+        visible(used_q, used_k, left, right, row) for row in range(first, min(first + rows, used_q))
+    ]
     needed = {key // BLOCK_N for keys in seen for key in keys}
     assert needed <= set(range(begin, end)), "a block with visible keys is skipped"
-    assert 0 <= begin and end <= -(-used_k // BLOCK_N), "a block past the last key is read"
+    assert begin >= 0 and end <= -(-used_k // BLOCK_N), "a block past the last key is read"
     for block in range(max(begin, full_begin), min(end, full_end)):
         keys = range(block * BLOCK_N, (block + 1) * BLOCK_N)
-        assert all(key in row for row in seen for key in (keys[0], keys[-1])), "an unmasked block has masked keys"
+        assert all(key in row for row in seen for key in (keys[0], keys[-1])), (
+            "an unmasked block has masked keys"
+        )
 
 
 def test_full_blocks_are_found(logic: ctypes.CDLL) -> None:
@@ -96,10 +119,18 @@ def test_lying_indices_stay_inside_the_tensors(
     used_k: int,
 ) -> None:
     q_row, k_row, slot_q, rows_q, rows_k = call(
-        logic.sequence_of, list(cu_q), list(cu_k), total_q, total_k, used_q, used_k, returns=5, wide=True
+        logic.sequence_of,
+        list(cu_q),
+        list(cu_k),
+        total_q,
+        total_k,
+        used_q,
+        used_k,
+        returns=5,
+        wide=True,
     )
-    assert 0 <= q_row and 0 <= rows_q <= slot_q and q_row + slot_q <= total_q
-    assert 0 <= k_row and 0 <= rows_k and k_row + rows_k <= total_k
+    assert q_row >= 0 and 0 <= rows_q <= slot_q and q_row + slot_q <= total_q
+    assert k_row >= 0 and rows_k >= 0 and k_row + rows_k <= total_k
 
 
 def test_honest_indices_are_taken_as_they_are(logic: ctypes.CDLL) -> None:
@@ -118,7 +149,9 @@ def test_every_tile_once_and_longest_first(
         tuple(call(logic.tile_of, m_blocks, heads, batch, section, index, returns=3))
         for index in range(m_blocks * heads * batch)
     ]
-    assert sorted(tiles) == [(m, h, b) for m in range(m_blocks) for h in range(heads) for b in range(batch)]
+    assert sorted(tiles) == [
+        (m, h, b) for m in range(m_blocks) for h in range(heads) for b in range(batch)
+    ]
     for start in range(0, len(tiles), section * m_blocks):
         rows = [m for m, _, _ in tiles[start : start + section * m_blocks]]
         assert rows == sorted(rows, reverse=True)
