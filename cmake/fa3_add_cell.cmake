@@ -44,11 +44,13 @@ function(fa3_add_cell)
     PRIVATE
       -O3
       -lineinfo
-      # Statistics for the audit; the launcher keeps them off the screen.
-      -Xptxas=-v
       # Wheels are compressed as a whole, a raw fatbin loads faster, and the modes of 13.x need newer drivers. Both toolkits know it.
       --no-compress
   )
+  if(FA3_FORM STREQUAL "sass")
+    # Statistics for the audit; the launcher keeps them off the screen. A PTX image would carry the option to the driver.
+    target_compile_options(fa3_cell PRIVATE -Xptxas=-v)
+  endif()
   fa3_add_audit(fa3_cell)
   if(NOT FA3_TWIN_OF)
     install(DIRECTORY "${CMAKE_BINARY_DIR}/fa3/" DESTINATION "fa3_matrix/cells/${FA3_CELL}")

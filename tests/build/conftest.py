@@ -107,7 +107,7 @@ class Tree:
             toolkits.find(cell.toolkit.version).nvcc,
             *(f"-I{self.root / 'cpp'}", "-std=c++17"),
             *(f"--generate-code={code}" for code in gencode or [cell.gencode]),
-            *("-O3", "-lineinfo", "-Xptxas=-v", "--no-compress", *options),
+            *("-O3", "-lineinfo", "--no-compress", "-Xptxas=-v", *options),
             *("-x", "cu", "-fatbin", source, "-o", fatbin),
         ]
         subprocess.run(command, check=True)
