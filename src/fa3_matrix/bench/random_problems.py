@@ -17,6 +17,8 @@ T = TypeVar("T")
 # in fp32, which a GPU's reference passes over in well under a millisecond.
 MAX_SCORES = 2**23
 MAX_SCORES_REDUCED = 2**16
+# Rows of head_dim in one tensor: where there are few queries the scores alone would allow gigabytes of keys.
+MAX_ROWS = 2**17
 
 # Names of length ranges; tiles are 64 or 128 rows, so their multiples and neighbours have a card of their own.
 LENGTHS = {
@@ -192,12 +194,15 @@ def _fewer_heads(
 ) -> tuple[int, int]:
     """`heads`, or a pair that is small enough for these sizes."""
     if "lengths_q" in sizes:
-        scores = len(sizes["lengths_q"]) * max(sizes["lengths_q"]) * max(sizes["lengths_k"])
+        lengths_q, lengths_k = sizes["lengths_q"], sizes["lengths_k"]
+        scores = len(lengths_q) * max(lengths_q) * max(lengths_k)
+        rows = max(sum(lengths_q), sum(lengths_k))
     else:
         scores = sizes["batch"] * sizes["seqlen_q"] * sizes["seqlen_k"]
-    if scores * heads[0] <= most:
+        rows = sizes["batch"] * max(sizes["seqlen_q"], sizes["seqlen_k"])
+    fitting = [pair for pair in HEADS if scores * pair[0] <= most and rows * pair[0] <= MAX_ROWS]
+    if heads in fitting:
         return heads
-    fitting = [pair for pair in HEADS if scores * pair[0] <= most]
     return dealer.pick(fitting) if fitting else (1, 1)
 
 
