@@ -18,6 +18,8 @@ from fa3_matrix import matrix as matrix_model  # noqa: E402  (the checkout's, wh
 nox.needs_version = ">=2025.5"
 nox.options.sessions = ["matrix"]
 nox.options.reuse_existing_virtualenvs = True
+# Not uv: the toolkits stage downloads by pip, as the machine has it configured.
+nox.options.default_venv_backend = "virtualenv"
 
 MATRIX = matrix_model.load(ROOT / "ci" / "matrix.toml")
 CUDA_TORCH = "torch>=2.10"
