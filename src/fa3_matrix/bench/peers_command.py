@@ -29,19 +29,19 @@ def add_parsers(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
 
 def run_peers(arguments: argparse.Namespace) -> int:
     """Prints the table, writes peers.json; 0 unless an output was wrong."""
-    from fa3_matrix.bench.measure import PEER, peer_takes
-
     session = open_session(arguments)
     header(session)
     if not session.builds:
         return 0
+    from fa3_matrix.bench.measure import PEER, peer_takes  # needs torch
+
     problems = [p for p in suite_problems(arguments.suite, session.matrix) if peer_takes(p)]
     if not problems:
         say(f"{PEER} computes no problem of the suite {arguments.suite!r}")
         return 0
     rows = _measure(session, problems, arguments.rounds, arguments.seed)
     summary = summarise(list(session.builds), rows)
-    _printsummarise(summary)
+    _print_summary(summary)
     document = results.document(
         "peers",
         list(session.builds),
@@ -122,7 +122,7 @@ def summarise(builds: list[str], rows: list[dict[str, Any]]) -> dict[str, dict[s
     return summary
 
 
-def _printsummarise(summary: dict[str, dict[str, Any]]) -> None:
+def _print_summary(summary: dict[str, dict[str, Any]]) -> None:
     for build, figures in summary.items():
         say(
             f"{build}: geometric mean {figures['geomean']:.3f}x, worst {figures['worst']:.3f}x "
