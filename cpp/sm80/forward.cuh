@@ -187,6 +187,7 @@ struct ForwardTile {
     const Sequence sequence = state.sequence;
     const int first_row = state.first_row + warp_row();
     const uint32_t tile = shared + warp_row() * Tile::kRowBytes;
+    __syncwarp();  // every lane has read its part of Q
     float* lse = p.lse + state.batch * p.lse_batch_stride + state.head * p.lse_head_stride + sequence.q_row;
 #pragma unroll
     for (int m = 0; m < Traits::kMmaM; ++m) {
