@@ -113,12 +113,7 @@ def _define_wheel(arch: str) -> None:
     @nox.session(name=f"wheel-{arch}")
     def wheel(session: nox.Session) -> None:
         install(session, extras="wheel")
-        version = "13.3"
-        if session.posargs:
-            option, version = session.posargs
-            if option != "--toolkit":
-                session.error(f"{option} is not known; write `-- --toolkit 12.4`")
-        call(session, "build.wheel", f"{arch}-{MATRIX.toolkit(version).label}")
+        call(session, "build.wheel", arch, *session.posargs)
 
     wheel.__doc__ = (
         f"Build {arch}'s wheel and prove it fit to ship (toolkit 13.3, or -- --toolkit 12.4)."

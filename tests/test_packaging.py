@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 from fa3_matrix.build import wheel
-from fa3_matrix.errors import BuildError
+from fa3_matrix.errors import BuildError, MatrixError
 
 ROOT = Path(__file__).parents[1]
 CELL = {"cmake.define.FA3_CELL": "sm90-cu133"}
@@ -95,6 +95,24 @@ def _write(
         for name in (*files, *(f"{folder}/{fatbin}" for fatbin in fatbins)):
             archive.writestr(name, b"\0" * padding)
     return path
+
+
+@pytest.mark.parametrize(
+    "asked, cell",
+    [
+        (("sm90",), "sm90-cu133"),
+        (("sm100", "12.4"), "sm100-cu124"),
+        (("sm80-cu124",), "sm80-cu124"),
+    ],
+)
+def test_a_wheel_is_asked_for_by_cell_or_by_arch(asked: tuple[str, ...], cell: str):
+    assert wheel.cell_name(*asked) == cell
+
+
+@pytest.mark.parametrize("asked", [("sm70",), ("sm90", "11.8"), ("sm90-cu124", "13.3")])
+def test_what_is_not_in_the_matrix_has_no_wheel(asked: tuple[str, ...]):
+    with pytest.raises(MatrixError):
+        wheel.cell_name(*asked)
 
 
 def test_a_fit_wheel(tmp_path: Path):

@@ -14,6 +14,8 @@ import venv
 import zipfile
 from pathlib import Path
 
+from packaging.version import Version
+
 from fa3_matrix import matrix
 from fa3_matrix._progress import progress
 from fa3_matrix.errors import BuildError, Fa3Error
@@ -51,6 +53,18 @@ def build_wheel(cell: str, out: Path) -> Path:
         final = out / wheel.name
         final.write_bytes(wheel.read_bytes())
     return final
+
+
+def cell_name(name: str, toolkit: str | None = None) -> str:
+    """The cell `name`, or that of the arch `name` by `toolkit` (default: the matrix's newest).
+
+    Raises MatrixError when there is no such cell, arch or toolkit.
+    """
+    loaded = matrix.load()
+    if toolkit is None and name not in [arch.name for arch in loaded.archs]:
+        return loaded.cell(name).name
+    version = toolkit or max((t.version for t in loaded.toolkits), key=Version)
+    return loaded.cell(f"{loaded.arch(name).name}-{loaded.toolkit(version).label}").name
 
 
 def check_contents(wheel: Path, cell: str) -> None:
@@ -114,11 +128,12 @@ def _only(folder: Path) -> Path:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m fa3_matrix.build.wheel", description=__doc__)
-    parser.add_argument("cell", help="such as sm90-cu133")
+    parser.add_argument("name", help="a cell such as sm90-cu133, or an arch such as sm90")
+    parser.add_argument("--toolkit", help="of an arch's cell; default: the newest of the matrix")
     parser.add_argument("--out", type=Path, default=Path("dist"), help="default: dist")
     options = parser.parse_args(arguments)
     try:
-        wheel = build_wheel(options.cell, options.out)
+        wheel = build_wheel(cell_name(options.name, options.toolkit), options.out)
     except Fa3Error as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
