@@ -158,4 +158,7 @@ def lint(session: nox.Session) -> None:
     session.run("mypy")
     session.run("clang-format", *(["-i"] if fix else ["--dry-run", "-Werror"]), *sources)
     session.run("gersemi", "-i" if fix else "--check", "CMakeLists.txt", "cmake")
+    session.run(
+        "check-jsonschema", "--builtin-schema", "vendor.github-workflows", "ci/workflows/github.yml"
+    )
     call(session, "cli", "generate", *([] if fix else ["--check"]))

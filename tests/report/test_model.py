@@ -64,6 +64,7 @@ def test_a_failed_build_is_failed_even_beside_an_older_manifest(build: BuildFold
     entry = data["cells"]["sm90-cu133"]
     assert entry["state"] == "failed"
     assert entry["reason"] == reason
+    assert {entry["stages"][stage]["state"] for stage in ("audit", "compare")} == {"not run"}
     assert data["failures"] == [
         {"cell": "sm90-cu133", "stage": "build", "text": reason, "output": "all\nof it"}
     ]

@@ -126,7 +126,7 @@ def _audit_stage(name: str, inputs: Inputs) -> _Stage:
     # The manifest is written by the audit, last: it exists only for a build that passed.
     manifest = inputs.manifests.get(name)
     if ("build", name) in inputs.results or not manifest:
-        return _Stage("not run", "nothing was built")
+        return _Stage("not run", "no build to audit")
     images = {image for variant in manifest["variants"] for image in variant["images"]}
     return _Stage("passed", f"every fatbin holds {', '.join(sorted(images))} and nothing else")
 
@@ -135,6 +135,8 @@ def _compare_stage(cell: Cell | Twin, inputs: Inputs) -> _Stage:
     comparison = inputs.comparisons.get(cell.arch.name)
     if isinstance(cell, Twin):
         return _Stage("does not apply", "cells are compared, not their twins")
+    if ("build", cell.name) in inputs.results:
+        return _Stage("not run", "the last build failed")
     if comparison and cell.name in (comparison["a"], comparison["b"]):
         return _Stage("passed", f"{comparison['a']} with {comparison['b']}")
     return _Stage("not run", "needs both toolkits' builds of this arch")
