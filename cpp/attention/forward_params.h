@@ -1,7 +1,7 @@
 // The contract between host and device: the one argument of every forward kernel.
 //
-// Launch: grid = (num_tiles, 1, 1), block = (VariantInfo::threads, 1, 1), dynamic shared memory =
-// VariantInfo::dynamic_shared_bytes. A 1-D grid carries batch and heads beyond 65,535.
+// Launch: a 1-D grid, which carries batch and heads beyond 65,535, of num_tiles CTAs (fewer where
+// VariantInfo::tma_columns says so); block = VariantInfo::threads, dynamic shared memory = VariantInfo::dynamic_shared_bytes.
 // Plain C++: included by the host library and by tests without CUDA.
 #pragma once
 
@@ -9,7 +9,8 @@
 
 namespace fa3 {
 
-inline constexpr int32_t kForwardAbiVersion = 1;
+inline constexpr int32_t kForwardAbiVersion = 2;
+inline constexpr int32_t kTicketCounters = 16384;  // of each kernel with a persistent grid
 
 // Element strides of one tensor; the last dimension is contiguous. Varlen tensors have batch == 0.
 struct Strides {
@@ -47,6 +48,10 @@ struct ForwardParams {
   // Tile order, see tile_scheduler.h. num_tiles = num_m_blocks * heads_q * batch < 2^31.
   int32_t num_m_blocks;       // ceil(seqlen_q / VariantInfo::block_m), at least 1
   int32_t heads_per_section;  // (batch, head) pairs whose K/V stay in L2 together, at least 1
+
+  // Persistent grids only: which of the kernel's ticket counters deals out tiles. Launches that may run at the same time must not
+  // share one; a launch leaves it at zero. Negative: tiles are dealt in a fixed order.
+  int32_t ticket;
 
   // Set when base pointers are multiples of 16 bytes and batch, row and head strides of 8 elements: 16-byte copies are legal.
   int32_t q_aligned, kv_aligned;

@@ -13,9 +13,6 @@
 
 namespace fa3 {
 
-inline constexpr float kLog2E = 1.4426950408889634f;
-inline constexpr float kLn2 = 0.6931471805599453f;
-
 template <int kMmaM>
 struct OnlineSoftmax {
   static constexpr float kSlack = 8.f;

@@ -15,6 +15,9 @@ struct VariantInfo {
   int32_t dynamic_shared_bytes;  // to be asked for at launch
   int32_t stages;
   int32_t is_bf16;
+  // 0: the argument is ForwardParams, and the grid has a CTA a tile. Otherwise it is TmaForwardParams (tma_params.h), whose
+  // maps have boxes of this many columns, and the grid is persistent: at most a CTA an SM, at most a CTA a tile.
+  int32_t tma_columns;
 };
 
 }  // namespace fa3

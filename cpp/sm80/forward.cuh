@@ -10,6 +10,7 @@
 #include "attention/forward_params.h"
 #include "attention/mask.h"
 #include "attention/online_softmax.cuh"
+#include "attention/score_transform.cuh"
 #include "attention/sequence.h"
 #include "attention/tile_scheduler.h"
 #include "attention/variant_info.h"
@@ -20,41 +21,6 @@
 #include "sm80/warp_mma.cuh"
 
 namespace fa3::sm80 {
-
-// Scores that `OnlineSoftmax` can't take as they are: softcap bends them, and a scale that isn't positive would turn the
-// maximum into the minimum. Both are turned into base-2 exponents first.
-struct ScoreTransform {
-  float scale, softcap;
-
-  __device__ __forceinline__ explicit ScoreTransform(const ForwardParams& p)
-      : scale(p.softmax_scale), softcap(p.softcap) {}
-  __device__ __forceinline__ bool needed() const { return softcap != 0.f || not(scale > 0.f); }
-  __device__ __forceinline__ float softmax_scale() const { return needed() ? 1.f : scale * kLog2E; }
-
-  template <int kMmaM, int kTilesN>
-  __device__ __forceinline__ void operator()(float (&scores)[kMmaM][kTilesN][4]) const {
-    const auto each = [&](auto&& f) {
-#pragma unroll
-      for (int m = 0; m < kMmaM; ++m) {
-#pragma unroll
-        for (int n = 0; n < kTilesN; ++n) {
-#pragma unroll
-          for (int i = 0; i < 4; ++i) scores[m][n][i] = f(scores[m][n][i]);
-        }
-      }
-    };
-    if (softcap == 0.f) {
-      const float factor = scale * kLog2E;
-      each([=](float score) { return score * factor; });
-    } else {
-      // tanh(x) = 1 - 2 / (1 + e^2x): tanh.approx has only 11 good bits.
-      const float inner = scale / softcap * (2.f * kLog2E), outer = softcap * kLog2E;
-      each([=](float score) {
-        return outer - 2.f * outer * ptx::reciprocal_approx(1.f + ptx::exp2_approx(score * inner));
-      });
-    }
-  }
-};
 
 // What a CTA knows of the tile it works on. It stays in shared memory, because at head_dim 128 accumulators and fragments
 // take every register.
@@ -256,8 +222,8 @@ __device__ __forceinline__ void forward(const ForwardParams& p) {
 
 template <typename Traits>
 constexpr VariantInfo variant_info(int32_t is_bf16) {
-  return {kForwardAbiVersion, Traits::kHeadDim,     Traits::kBlockM, Traits::kBlockN,
-          Traits::kThreads,   Traits::kSharedBytes, Traits::kStages, is_bf16};
+  return {kForwardAbiVersion, Traits::kHeadDim,     Traits::kBlockM, Traits::kBlockN, Traits::kThreads,
+          Traits::kSharedBytes, Traits::kStages, is_bf16,         0};
 }
 
 }  // namespace fa3::sm80

@@ -1,0 +1,23 @@
+// The one argument of forward kernels that load by TMA.
+//
+// Maps have four dimensions (head_dim, row, head, batch entry), varlen tensors one batch entry, and zeros outside: boxes of
+// one swizzle panel of columns by VariantInfo::block_m (q) or block_n (k, v) rows.
+#pragma once
+
+#include <cstdint>
+
+#include "attention/forward_params.h"
+
+namespace fa3 {
+
+// CUtensorMap, which only the driver may look into.
+struct alignas(64) TensorMap {
+  uint64_t opaque[16];
+};
+
+struct TmaForwardParams {
+  TensorMap q, k, v;
+  ForwardParams forward;
+};
+
+}  // namespace fa3

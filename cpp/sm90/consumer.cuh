@@ -1,0 +1,203 @@
+// A consumer warpgroup: 64 query rows of each tile, S = Q K^T and O += P V by wgmma with S, P and O in registers.
+//
+// Q K^T of a block is issued before P V of the block before, so that the tensor cores work under the softmax in between; and at
+// a tile's end, before O is stored, Q K^T of the next tile's first block.
+#pragma once
+
+#include <cstdint>
+
+#include "attention/score_transform.cuh"
+#include "attention/tma_params.h"
+#include "ptx/mbarrier.cuh"
+#include "ptx/warpgroup.cuh"
+#include "ptx/wgmma.cuh"
+#include "sm90/output.cuh"
+#include "sm90/row_softmax.cuh"
+#include "sm90/shared_storage.cuh"
+
+namespace fa3::sm90 {
+
+template <typename Traits>
+class Consumer {
+  using Element = typename Traits::Element;
+  static constexpr int kN = Traits::kBlockN, kD = Traits::kHeadDim;
+  using MultiplyQK = ptx::Wgmma<Element, kN, 0>;
+  using MultiplyPV = ptx::Wgmma<Element, kD, 1>;
+  using Ring = RingPosition<Traits::kStages>;
+
+ public:
+  __device__ __forceinline__ Consumer(const ForwardParams& params, SharedStorage<Traits>& shared, int group)
+      : p_(params), shared_(shared), transform_(params), softmax_(transform_.softmax_scale()), group_(group), leader_(threadIdx.x % 128 == 0),
+        row_(group * 64 + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4) {}
+
+  __device__ __forceinline__ void run() {
+    if (not fetch_tile()) return;
+    if (Traits::kPingPong && group_ == Traits::kConsumers - 1) pass_turn();
+    wait(shared_.k_full[k_.stage], k_.parity);
+    await_turn();
+    issue_qk();
+    pass_turn();
+    bool more = true;
+#pragma unroll 1
+    while (more) {
+      float rescale[2];
+      int block = state_.blocks.end - 1;
+      softmax_.reset();
+      ptx::wgmma_wait<0>();
+      ptx::wgmma_pin(s_);
+      ptx::wgmma_clear(o_);  // only now: no accumulator may be written while another wgmma runs
+      finish_scores(block, rescale);
+      clear_past_keys(block);
+      convert();
+#pragma unroll 1
+      while (--block >= state_.blocks.begin) {
+        wait(shared_.k_full[k_.stage], k_.parity);
+        await_turn();
+        issue_qk();
+        wait(shared_.v_full[v_.stage], v_.parity);
+        issue_pv();
+        pass_turn();
+        ptx::wgmma_wait<1>();
+        ptx::wgmma_pin(s_);
+        finish_scores(block, rescale);
+        ptx::wgmma_wait<0>();
+        ptx::wgmma_pin(o_);
+        release(shared_.v_empty[v_.stage]);
+        v_.advance();
+#pragma unroll
+        for (int i = 0; i < kD / 2; ++i) o_[i] *= rescale[i / 2 % 2];
+        convert();
+      }
+      wait(shared_.v_full[v_.stage], v_.parity);
+      await_turn();
+      ptx::wgmma_fence();
+      issue_pv();
+      pass_turn();
+      const TileState done = state_;
+      q_.advance();
+      more = fetch_tile();
+      if (more) wait(shared_.k_full[k_.stage], k_.parity);
+      await_turn();
+      issue_qk();  // of the next tile; after the last, of stale data, so that the pipeline has one shape
+      pass_turn();
+      ptx::wgmma_wait<1>();
+      ptx::wgmma_pin(o_);
+      release(shared_.v_empty[v_.stage]);
+      v_.advance();
+      store_output<Element>(p_, done, row_, softmax_, o_);
+    }
+    ptx::wgmma_wait<0>();
+  }
+
+ private:
+  __device__ __forceinline__ static void wait(uint64_t& barrier, uint32_t parity) {
+    ptx::mbarrier_wait(ptx::shared_address(&barrier), parity);
+  }
+  __device__ __forceinline__ void release(uint64_t& barrier) const {
+    if (leader_) ptx::mbarrier_arrive(ptx::shared_address(&barrier));
+  }
+
+  // Warpgroups take turns at issuing: one multiplies while another is in its softmax. Barrier 1 + g is group g's turn.
+  __device__ __forceinline__ void await_turn() const {
+    if constexpr (Traits::kPingPong) ptx::named_barrier_sync(1 + group_, 256);
+  }
+  __device__ __forceinline__ void pass_turn() const {
+    if constexpr (Traits::kPingPong) ptx::named_barrier_arrive(1 + (group_ + 1) % Traits::kConsumers, 256);
+  }
+
+  // Waits for the next tile that has keys, and its Q; writes those without on the way. False after the last.
+  __device__ __forceinline__ bool fetch_tile() {
+    while (true) {
+      wait(shared_.q_full[q_.stage], q_.parity);
+      state_ = shared_.state[q_.stage];
+      if (not state_.valid || state_.has_keys()) return state_.valid;
+      release(shared_.q_empty[q_.stage]);
+      q_.advance();
+      store_empty(p_, state_, row_);
+    }
+  }
+
+  __device__ __forceinline__ void issue_qk() {
+    const uint64_t q = Descriptor<Traits>::k_major(ptx::shared_address(shared_.q[q_.stage]) + group_ * 64 * Traits::kPanelBytes);
+    const uint64_t k = Descriptor<Traits>::k_major(ptx::shared_address(shared_.k[k_.stage]));
+    ptx::wgmma_fence();
+#pragma unroll
+    for (int step = 0; step < kD / 16; ++step) {
+      MultiplyQK::shared(s_, q + Descriptor<Traits>::columns(step, Traits::kBlockM), k + Descriptor<Traits>::columns(step, kN),
+                         step != 0);
+    }
+    ptx::wgmma_commit();
+  }
+
+  __device__ __forceinline__ void issue_pv() {
+    const uint64_t v = Descriptor<Traits>::mn_major(ptx::shared_address(shared_.v[v_.stage]));
+#pragma unroll
+    for (int step = 0; step < kN / 16; ++step) MultiplyPV::registers(o_, p_fragments_ + 4 * step, v + Descriptor<Traits>::rows(step));
+    ptx::wgmma_commit();
+  }
+
+  // Scores of `block`, whose Q K^T is done, to probabilities.
+  __device__ __forceinline__ void finish_scores(int block, float (&rescale)[2]) {
+    release(shared_.k_empty[k_.stage]);
+    k_.advance();
+    if (block == state_.blocks.begin) release(shared_.q_empty[q_.stage]);
+    if (transform_.needed()) transform_(s_);
+    if (block < state_.blocks.full_begin || block >= state_.blocks.full_end) mask(block);
+    softmax_.update(s_, rescale);
+  }
+
+  __device__ __forceinline__ void mask(int block) {
+    const int first_key = block * kN + threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const KeyRange keys = state_.window.keys(state_.first_row + row_ + 8 * r);
+      const int begin = keys.begin - first_key, end = keys.end - first_key;
+#pragma unroll
+      for (int n = 0; n < kN / 8; ++n) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          const int key = n * 8 + i;
+          if (key < begin || key >= end) s_[4 * n + 2 * r + i] = -INFINITY;
+        }
+      }
+    }
+  }
+
+  // Rows of V past the sequence's keys may hold anything, and 0 * NaN is NaN. TMA zeroes what is past the tensor; what is past a
+  // sequence inside it is overwritten here. All groups write the same zeros, each before its own P V.
+  __device__ __forceinline__ void clear_past_keys(int block) {
+    const int keys = state_.window.used_k - block * kN;
+    if (keys >= kN || (p_.cu_seqlens_k == nullptr && p_.seqused_k == nullptr)) return;
+    wait(shared_.v_full[v_.stage], v_.parity);
+    const uint32_t tile = ptx::shared_address(shared_.v[v_.stage]);
+    constexpr int kChunks = Traits::kPanelBytes / 16;
+    for (int i = threadIdx.x % 128; i < (kN - keys) * kChunks; i += 128) {
+#pragma unroll
+      for (int panel = 0; panel < Traits::kPanels; ++panel) {
+        ptx::store_shared(tile + (panel * kN + keys) * Traits::kPanelBytes + i * 16, uint4{});
+      }
+    }
+    ptx::fence_async_proxy();
+    ptx::named_barrier_sync(8 + group_, 128);
+  }
+
+  __device__ __forceinline__ void convert() {
+#pragma unroll
+    for (int i = 0; i < kN / 4; ++i) p_fragments_[i] = ptx::pack<Element>(s_[2 * i], s_[2 * i + 1]);
+  }
+
+  const ForwardParams& p_;
+  SharedStorage<Traits>& shared_;
+  ScoreTransform transform_;
+  RowSoftmax softmax_;
+  int group_;
+  bool leader_;
+  int row_;  // of this thread in the tile; it also has the eighth after
+  TileState state_;
+  Ring k_{0}, v_{0};
+  RingPosition<Traits::kStagesQ> q_{0};
+  float s_[kN / 2], o_[kD / 2];
+  uint32_t p_fragments_[kN / 4];
+};
+
+}  // namespace fa3::sm90
