@@ -9,6 +9,7 @@
 #include "attention/score_transform.cuh"
 #include "attention/tma_params.h"
 #include "ptx/mbarrier.cuh"
+#include "ptx/special_registers.cuh"
 #include "ptx/warpgroup.cuh"
 #include "ptx/wgmma.cuh"
 #include "sm90/output.cuh"
@@ -27,13 +28,12 @@ class Consumer {
 
  public:
   __device__ __forceinline__ Consumer(const ForwardParams& params, SharedStorage<Traits>& shared, int group)
-      : p_(params), shared_(shared), transform_(params), softmax_(transform_.softmax_scale()), group_(group), leader_(threadIdx.x % 128 == 0),
-        row_(group * 64 + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4) {}
+      : p_(params), shared_(shared), transform_(params), softmax_(transform_.softmax_scale()), group_(group), leader_(threadIdx.x % 128 == 0) {}
 
   __device__ __forceinline__ void run() {
     if (not fetch_tile()) return;
     if (Traits::kPingPong && group_ == Traits::kConsumers - 1) pass_turn();
-    wait(shared_.k_full[k_.stage], k_.parity);
+    wait(shared_.k_full[k_.stage()], k_.parity());
     await_turn();
     issue_qk();
     pass_turn();
@@ -41,50 +41,61 @@ class Consumer {
 #pragma unroll 1
     while (more) {
       float rescale[2];
-      int block = state_.blocks.end - 1;
+      int block = ptx::warp_uniform(tile().blocks.end) - 1;
+      bool masked = is_masked(block);
       softmax_.reset();
       ptx::wgmma_wait<0>();
       ptx::wgmma_pin(s_);
       ptx::wgmma_clear(o_);  // only now: no accumulator may be written while another wgmma runs
-      finish_scores(block, rescale);
+      finish_scores(block, masked, rescale);
       clear_past_keys(block);
       convert();
 #pragma unroll 1
-      while (--block >= state_.blocks.begin) {
-        wait(shared_.k_full[k_.stage], k_.parity);
+      while (block > first_block_) {
+        block -= 1;
+        wait(shared_.k_full[k_.stage()], k_.parity());
         await_turn();
         issue_qk();
-        wait(shared_.v_full[v_.stage], v_.parity);
+        wait(shared_.v_full[v_.stage()], v_.parity());
         issue_pv();
         pass_turn();
+        masked = is_masked(block);
         ptx::wgmma_wait<1>();
         ptx::wgmma_pin(s_);
-        finish_scores(block, rescale);
+        finish_scores(block, masked, rescale);
         ptx::wgmma_wait<0>();
         ptx::wgmma_pin(o_);
-        release(shared_.v_empty[v_.stage]);
+        release(shared_.v_empty[v_.stage()]);
         v_.advance();
 #pragma unroll
         for (int i = 0; i < kD / 2; ++i) o_[i] *= rescale[i / 2 % 2];
         convert();
       }
-      wait(shared_.v_full[v_.stage], v_.parity);
+      wait(shared_.v_full[v_.stage()], v_.parity());
       await_turn();
       ptx::wgmma_fence();
       issue_pv();
       pass_turn();
-      const TileState done = state_;
+      // A single Q tile is needed for the next; of two, the one that is done keeps its state until the output is stored.
+      const int done = q_.stage();
+      OutputTile output;
+      if constexpr (Traits::kStagesQ == 1) {
+        output = OutputTile(tile());
+        release(shared_.q_empty[done]);
+      }
       q_.advance();
       more = fetch_tile();
-      if (more) wait(shared_.k_full[k_.stage], k_.parity);
+      if (more) wait(shared_.k_full[k_.stage()], k_.parity());
       await_turn();
       issue_qk();  // of the next tile; after the last, of stale data, so that the pipeline has one shape
       pass_turn();
       ptx::wgmma_wait<1>();
       ptx::wgmma_pin(o_);
-      release(shared_.v_empty[v_.stage]);
+      release(shared_.v_empty[v_.stage()]);
       v_.advance();
-      store_output<Element>(p_, done, row_, softmax_, o_);
+      if constexpr (Traits::kStagesQ > 1) output = OutputTile(shared_.state[done]);
+      store_output<Element>(p_, output, row(), softmax_, o_);
+      if constexpr (Traits::kStagesQ > 1) release(shared_.q_empty[done]);
     }
     ptx::wgmma_wait<0>();
   }
@@ -105,21 +116,31 @@ class Consumer {
     if constexpr (Traits::kPingPong) ptx::named_barrier_arrive(1 + (group_ + 1) % Traits::kConsumers, 256);
   }
 
+  // This thread's row in the tile; it also has the eighth after.
+  __device__ __forceinline__ int row() const {
+    const int thread = ptx::thread_index() - 128;
+    return thread / 32 * 16 + thread % 32 / 4;
+  }
+
+  // State is read where it is needed: registers are for accumulators.
+  __device__ __forceinline__ const TileState& tile() const { return shared_.state[q_.stage()]; }
+
   // Waits for the next tile that has keys, and its Q; writes those without on the way. False after the last.
   __device__ __forceinline__ bool fetch_tile() {
     while (true) {
-      wait(shared_.q_full[q_.stage], q_.parity);
-      state_ = shared_.state[q_.stage];
-      if (not state_.valid || state_.has_keys()) return state_.valid;
-      release(shared_.q_empty[q_.stage]);
+      wait(shared_.q_full[q_.stage()], q_.parity());
+      first_block_ = ptx::warp_uniform(tile().blocks.begin);
+      if (not ptx::warp_uniform(tile().valid)) return false;
+      if (tile().has_keys()) return true;
+      store_empty(p_, OutputTile(tile()), row());
+      release(shared_.q_empty[q_.stage()]);
       q_.advance();
-      store_empty(p_, state_, row_);
     }
   }
 
   __device__ __forceinline__ void issue_qk() {
-    const uint64_t q = Descriptor<Traits>::k_major(ptx::shared_address(shared_.q[q_.stage]) + group_ * 64 * Traits::kPanelBytes);
-    const uint64_t k = Descriptor<Traits>::k_major(ptx::shared_address(shared_.k[k_.stage]));
+    const uint64_t q = Descriptor<Traits>::k_major(ptx::shared_address(shared_.q[q_.stage()]) + group_ * 64 * Traits::kPanelBytes);
+    const uint64_t k = Descriptor<Traits>::k_major(ptx::shared_address(shared_.k[k_.stage()]));
     ptx::wgmma_fence();
 #pragma unroll
     for (int step = 0; step < kD / 16; ++step) {
@@ -130,27 +151,32 @@ class Consumer {
   }
 
   __device__ __forceinline__ void issue_pv() {
-    const uint64_t v = Descriptor<Traits>::mn_major(ptx::shared_address(shared_.v[v_.stage]));
+    const uint64_t v = Descriptor<Traits>::mn_major(ptx::shared_address(shared_.v[v_.stage()]));
 #pragma unroll
     for (int step = 0; step < kN / 16; ++step) MultiplyPV::registers(o_, p_fragments_ + 4 * step, v + Descriptor<Traits>::rows(step));
     ptx::wgmma_commit();
   }
 
+  __device__ __forceinline__ bool is_masked(int block) const {
+    return block < tile().blocks.full_begin || block >= tile().blocks.full_end;
+  }
+
   // Scores of `block`, whose Q K^T is done, to probabilities.
-  __device__ __forceinline__ void finish_scores(int block, float (&rescale)[2]) {
-    release(shared_.k_empty[k_.stage]);
+  __device__ __forceinline__ void finish_scores(int block, bool masked, float (&rescale)[2]) {
+    release(shared_.k_empty[k_.stage()]);
     k_.advance();
-    if (block == state_.blocks.begin) release(shared_.q_empty[q_.stage]);
     if (transform_.needed()) transform_(s_);
-    if (block < state_.blocks.full_begin || block >= state_.blocks.full_end) mask(block);
+    if (masked) mask(block);
     softmax_.update(s_, rescale);
   }
 
   __device__ __forceinline__ void mask(int block) {
     const int first_key = block * kN + threadIdx.x % 4 * 2;
+    const Window window = tile().window;
+    const int first_row = tile().first_row + row();
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const KeyRange keys = state_.window.keys(state_.first_row + row_ + 8 * r);
+      const KeyRange keys = window.keys(first_row + 8 * r);
       const int begin = keys.begin - first_key, end = keys.end - first_key;
 #pragma unroll
       for (int n = 0; n < kN / 8; ++n) {
@@ -166,10 +192,11 @@ class Consumer {
   // Rows of V past the sequence's keys may hold anything, and 0 * NaN is NaN. TMA zeroes what is past the tensor; what is past a
   // sequence inside it is overwritten here. All groups write the same zeros, each before its own P V.
   __device__ __forceinline__ void clear_past_keys(int block) {
-    const int keys = state_.window.used_k - block * kN;
-    if (keys >= kN || (p_.cu_seqlens_k == nullptr && p_.seqused_k == nullptr)) return;
-    wait(shared_.v_full[v_.stage], v_.parity);
-    const uint32_t tile = ptx::shared_address(shared_.v[v_.stage]);
+    if (p_.cu_seqlens_k == nullptr && p_.seqused_k == nullptr) return;
+    const int keys = tile().window.used_k - block * kN;
+    if (keys >= kN) return;
+    wait(shared_.v_full[v_.stage()], v_.parity());
+    const uint32_t tile = ptx::shared_address(shared_.v[v_.stage()]);
     constexpr int kChunks = Traits::kPanelBytes / 16;
     for (int i = threadIdx.x % 128; i < (kN - keys) * kChunks; i += 128) {
 #pragma unroll
@@ -192,8 +219,7 @@ class Consumer {
   RowSoftmax softmax_;
   int group_;
   bool leader_;
-  int row_;  // of this thread in the tile; it also has the eighth after
-  TileState state_;
+  int first_block_;  // of the tile
   Ring k_{0}, v_{0};
   RingPosition<Traits::kStagesQ> q_{0};
   float s_[kN / 2], o_[kD / 2];

@@ -15,10 +15,14 @@ namespace fa3::sm90 {
 
 template <typename Traits>
 __device__ __forceinline__ void forward(const TmaForwardParams& params) {
-  extern __shared__ uint8_t unaligned[];
-  const uintptr_t base = (reinterpret_cast<uintptr_t>(unaligned) + 1023) & ~uintptr_t{1023};
-  SharedStorage<Traits>& shared = *reinterpret_cast<SharedStorage<Traits>*>(base);
-  if (threadIdx.x == 0) shared.init_barriers();
+  // Without static shared memory the dynamic part starts at a multiple of 1024; aligning it by hand would hide from the compiler
+  // that it is shared.
+  extern __shared__ __align__(1024) uint8_t storage[];
+  SharedStorage<Traits>& shared = *reinterpret_cast<SharedStorage<Traits>*>(storage);
+  if (threadIdx.x == 0) {
+    if (ptx::shared_address(storage) % 1024 != 0) __trap();
+    shared.init_barriers();
+  }
   __syncthreads();
   if (threadIdx.x < 128) {
     ptx::registers_lower<Traits::kProducerRegisters>();
@@ -32,7 +36,7 @@ __device__ __forceinline__ void forward(const TmaForwardParams& params) {
 template <typename Traits>
 constexpr VariantInfo variant_info(int32_t is_bf16) {
   return {kForwardAbiVersion, Traits::kHeadDim,     Traits::kBlockM, Traits::kBlockN, Traits::kThreads,
-          kSharedBytes<Traits>, Traits::kStages, is_bf16,         Traits::kPanel};
+          static_cast<int32_t>(sizeof(SharedStorage<Traits>)), Traits::kStages, is_bf16,         Traits::kPanel};
 }
 
 }  // namespace fa3::sm90

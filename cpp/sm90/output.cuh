@@ -23,24 +23,34 @@ __device__ __forceinline__ uint4 transpose_quad(const uint32_t (&w)[4]) {
   return high ? uint4{c, d, x2, x3} : uint4{x0, x1, c, d};
 }
 
+// What storing a tile takes; the rest of its state is gone by then.
+struct OutputTile {
+  int32_t batch, head, q_row, slot_q, used_q, first_row;
+
+  OutputTile() = default;
+  __device__ __forceinline__ explicit OutputTile(const TileState& tile)
+      : batch(tile.batch), head(tile.head), q_row(tile.q_row), slot_q(tile.slot_q), used_q(tile.window.used_q),
+        first_row(tile.first_row) {}
+};
+
 struct OutputRow {
   uint16_t* out;
   float* lse;
   bool written;   // inside the sequence's slot
   bool attending;
 
-  __device__ __forceinline__ OutputRow(const ForwardParams& p, const TileState& tile, int row_in_tile) {
+  __device__ __forceinline__ OutputRow(const ForwardParams& p, const OutputTile& tile, int row_in_tile) {
     const int row = tile.first_row + row_in_tile;
     out = static_cast<uint16_t*>(p.out) + tile.batch * p.out_stride.batch + int64_t{tile.q_row + row} * p.out_stride.row +
           tile.head * p.out_stride.head;
     lse = p.lse + tile.batch * p.lse_batch_stride + tile.head * p.lse_head_stride + tile.q_row + row;
     written = row < tile.slot_q;
-    attending = row < tile.window.used_q;
+    attending = row < tile.used_q;
   }
 };
 
 template <typename Element, int kCount>
-__device__ __forceinline__ void store_output(const ForwardParams& p, const TileState& tile, int row, const RowSoftmax& softmax,
+__device__ __forceinline__ void store_output(const ForwardParams& p, const OutputTile& tile, int row, const RowSoftmax& softmax,
                                              const float (&o)[kCount]) {
   const int lane = threadIdx.x % 4;
 #pragma unroll
@@ -66,7 +76,7 @@ __device__ __forceinline__ void store_output(const ForwardParams& p, const TileS
 }
 
 // A tile none of whose rows sees a key.
-__device__ __forceinline__ void store_empty(const ForwardParams& p, const TileState& tile, int row) {
+__device__ __forceinline__ void store_empty(const ForwardParams& p, const OutputTile& tile, int row) {
   const int lane = threadIdx.x % 4;
 #pragma unroll 1
   for (int r = 0; r < 2; ++r) {

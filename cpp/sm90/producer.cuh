@@ -37,12 +37,14 @@ struct Producer {
     TileWalk<Traits::kBlockM, Traits::kBlockN, decltype(draw)> walk(p, blockIdx.x, gridDim.x, draw);
     RingPosition<Traits::kStages> ring(1);
     RingPosition<Traits::kStagesQ> q(1);
-    TileState state{};
+    shared.state[0].valid = 0;
+    int slot = 0;
 #pragma unroll 1
     while (true) {
+      TileState state = shared.state[slot];  // read back: in registers it would not survive the block loop without spills
       walk.next(state);
-      const int slot = q.stage;
-      ptx::mbarrier_wait(ptx::shared_address(&shared.q_empty[slot]), q.parity);
+      slot = q.stage();
+      ptx::mbarrier_wait(ptx::shared_address(&shared.q_empty[slot]), q.parity());
       q.advance();
       shared.state[slot] = state;
       if (not state.valid || not state.has_keys()) {
@@ -56,10 +58,10 @@ struct Producer {
       load<Traits::kBlockM>(shared.q[slot], params.q, shared.q_full[slot], state.q_row + state.first_row, state.head, batch_q);
 #pragma unroll 1
       for (int block = state.blocks.end - 1; block >= state.blocks.begin; --block) {
-        const int row = state.k_row + block * Traits::kBlockN, stage = ring.stage;
-        ptx::mbarrier_wait(ptx::shared_address(&shared.k_empty[stage]), ring.parity);
+        const int row = state.k_row + block * Traits::kBlockN, stage = ring.stage();
+        ptx::mbarrier_wait(ptx::shared_address(&shared.k_empty[stage]), ring.parity());
         load<Traits::kBlockN>(shared.k[stage], params.k, shared.k_full[stage], row, head_k, batch_k);
-        ptx::mbarrier_wait(ptx::shared_address(&shared.v_empty[stage]), ring.parity);
+        ptx::mbarrier_wait(ptx::shared_address(&shared.v_empty[stage]), ring.parity());
         load<Traits::kBlockN>(shared.v[stage], params.v, shared.v_full[stage], row, head_k, batch_k);
         ring.advance();
       }

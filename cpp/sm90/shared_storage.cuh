@@ -42,20 +42,18 @@ struct SharedStorage {
   }
 };
 
-// The dynamic shared memory to ask for: its base is only 16-byte aligned, tiles want 1024.
-template <typename Traits>
-inline constexpr int kSharedBytes = sizeof(SharedStorage<Traits>) + 1024;
-
-// A position in a ring of stages, and the parity of the barrier phase to wait for there.
+// A position in a ring of stages, and the parity of the barrier phase to wait for there: one register.
 template <int kStages>
-struct RingPosition {
-  int stage = 0;
-  uint32_t parity;
+class RingPosition {
+ public:
+  // Consumers start at phase 0; the producer finds every stage free, as if a phase had gone before.
+  __device__ __forceinline__ explicit RingPosition(int phases_before) : count_(phases_before * kStages) {}
+  __device__ __forceinline__ void advance() { ++count_; }
+  __device__ __forceinline__ int stage() const { return count_ % kStages; }
+  __device__ __forceinline__ int parity() const { return count_ / kStages % 2; }
 
-  __device__ __forceinline__ explicit RingPosition(uint32_t parity_) : parity(parity_) {}
-  __device__ __forceinline__ void advance() {
-    if (++stage == kStages) stage = 0, parity ^= 1;
-  }
+ private:
+  uint32_t count_;
 };
 
 // wgmma matrix descriptors (PTX ISA, "Matrix Descriptor Format"): addresses and offsets in units of 16 bytes.
