@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 
+#include "attention/forward_params.h"
 #include "host/error.h"
 
 namespace fa3 {
@@ -33,6 +34,10 @@ const char* mask_text(Fa3Mask mask) {
   return mask == FA3_MASK_FULL ? "full" : mask == FA3_MASK_CAUSAL ? "causal" : "local";
 }
 
+const char* layout_text(Fa3Layout layout) {
+  return layout == FA3_LAYOUT_ALIGNED ? "aligned" : "unaligned";
+}
+
 [[noreturn]] void fail_to_decide(const std::vector<int32_t>& active, int32_t capability, const Problem& problem,
                                  const char* device_name) {
   std::ostringstream text;
@@ -41,8 +46,9 @@ const char* mask_text(Fa3Mask mask) {
   const std::string gpu = device_name == nullptr ? "a GPU" : concat("this GPU (", device_name, ")");
   if (any_runs) {
     text << "no kernel for " << (problem.dtype == kBFloat16 ? "bf16" : "fp16") << ", head_dim " << problem.head_dim
-         << ", mask " << mask_text(problem.mask) << ", seqlen_q " << problem.seqlen_q << ", seqlen_k "
-         << problem.seqlen_k << " on " << gpu << " of compute capability " << capability_text(capability);
+         << ", mask " << mask_text(problem.mask) << ", " << layout_text(problem.layout) << " layout, seqlen_q "
+         << problem.seqlen_q << ", seqlen_k " << problem.seqlen_k << " on " << gpu << " of compute capability "
+         << capability_text(capability);
   } else {
     text << "no kernel for " << gpu << " of compute capability " << capability_text(capability);
   }
@@ -59,7 +65,13 @@ const char* mask_text(Fa3Mask mask) {
 
 }  // namespace
 
-int32_t create_build(std::string name, int32_t min_capability, int32_t max_capability, bool is_ptx) {
+int32_t create_build(std::string name, int32_t forward_abi, int32_t min_capability, int32_t max_capability,
+                     bool is_ptx) {
+  if (forward_abi != kForwardAbiVersion) {
+    fail(FA3_BUILD_ERROR, "build ", name, ": its kernels take parameters of version ", forward_abi,
+         ", this host library passes version ", kForwardAbiVersion,
+         "; build the cell and the host library from one source");
+  }
   if (min_capability < 0 || min_capability > max_capability) {
     fail(FA3_BUILD_ERROR, "build ", name, ": empty capability range");
   }

@@ -1,6 +1,7 @@
 // Builds that this process knows, and which of them calls use.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -23,6 +24,11 @@ class Kernel {
   // Ready to be launched on the device, whose context is current. Loading is safe while a stream is being captured.
   CUkernel on(const Device& device);
 
+  // How often it has been captured on the device before, counting on.
+  int64_t count_capture(const Device& device) {
+    return captures_[device.ordinal].fetch_add(1, std::memory_order_relaxed);
+  }
+
  private:
   void load(const Driver& driver, const Device& device);
   [[noreturn]] void fail_to_load(const Driver& driver, const Device& device, CUresult result, const char* call) const;
@@ -32,6 +38,7 @@ class Kernel {
   std::mutex mutex_;
   CUkernel kernel_ = nullptr;
   std::atomic<uint64_t> ready_{0};  // bit per device ordinal
+  std::array<std::atomic<int64_t>, kMaxDevices> captures_{};
 };
 
 struct Build {
@@ -45,7 +52,8 @@ struct Build {
   bool runs_on(int32_t capability) const { return min_capability <= capability && capability <= max_capability; }
 };
 
-int32_t create_build(std::string name, int32_t min_capability, int32_t max_capability, bool is_ptx);
+int32_t create_build(std::string name, int32_t forward_abi, int32_t min_capability, int32_t max_capability,
+                     bool is_ptx);
 Build& get_build(int32_t handle);
 void finish_build(Build& build);
 void activate(const int32_t* handles, int32_t count);

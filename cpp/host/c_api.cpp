@@ -34,11 +34,13 @@ int32_t value_of(Body body) noexcept {
   return status == FA3_OK ? value : -status;
 }
 
-fa3::Problem problem(int32_t dtype, int32_t head_dim, int32_t mask, int64_t seqlen_q, int64_t seqlen_k) {
-  if ((dtype != fa3::kFloat16 && dtype != fa3::kBFloat16) || mask < 0 || mask >= fa3::kMasks) {
-    fa3::fail(FA3_VALUE_ERROR, "no problem class has dtype ", dtype, " and mask ", mask);
+fa3::Problem problem(int32_t dtype, int32_t head_dim, int32_t mask, int32_t layout, int64_t seqlen_q,
+                     int64_t seqlen_k) {
+  if ((dtype != fa3::kFloat16 && dtype != fa3::kBFloat16) || mask < 0 || mask >= fa3::kMasks || layout < 0 ||
+      layout >= fa3::kLayouts) {
+    fa3::fail(FA3_VALUE_ERROR, "no problem class has dtype ", dtype, ", mask ", mask, " and layout ", layout);
   }
-  return {dtype, head_dim, static_cast<Fa3Mask>(mask), seqlen_q, seqlen_k};
+  return {dtype, head_dim, static_cast<Fa3Mask>(mask), static_cast<Fa3Layout>(layout), seqlen_q, seqlen_k};
 }
 
 }  // namespace
@@ -53,8 +55,9 @@ int32_t fa3_forward_abi_version(void) {
   return fa3::kForwardAbiVersion;
 }
 
-int32_t fa3_build_create(const char* name, int32_t min_capability, int32_t max_capability, int32_t is_ptx) {
-  return value_of([&] { return fa3::create_build(name, min_capability, max_capability, is_ptx != 0); });
+int32_t fa3_build_create(const char* name, int32_t forward_abi, int32_t min_capability, int32_t max_capability,
+                         int32_t is_ptx) {
+  return value_of([&] { return fa3::create_build(name, forward_abi, min_capability, max_capability, is_ptx != 0); });
 }
 
 int32_t fa3_build_add_variant(int32_t build, const Fa3Variant* variant) {
@@ -70,20 +73,22 @@ int32_t fa3_build_finish(int32_t build) {
   return status_of([&] { fa3::finish_build(fa3::get_build(build)); });
 }
 
-int32_t fa3_select(int32_t build, int32_t dtype, int32_t head_dim, int32_t mask, int64_t seqlen_q, int64_t seqlen_k,
-                   int32_t* variant) {
-  return status_of(
-      [&] { *variant = fa3::get_build(build).table.select(problem(dtype, head_dim, mask, seqlen_q, seqlen_k)); });
+int32_t fa3_select(int32_t build, int32_t dtype, int32_t head_dim, int32_t mask, int32_t layout, int64_t seqlen_q,
+                   int64_t seqlen_k, int32_t* variant) {
+  return status_of([&] {
+    *variant = fa3::get_build(build).table.select(problem(dtype, head_dim, mask, layout, seqlen_q, seqlen_k));
+  });
 }
 
 int32_t fa3_activate(const int32_t* builds, int32_t count) {
   return status_of([&] { fa3::activate(builds, count); });
 }
 
-int32_t fa3_decide(int32_t capability, int32_t dtype, int32_t head_dim, int32_t mask, int64_t seqlen_q,
+int32_t fa3_decide(int32_t capability, int32_t dtype, int32_t head_dim, int32_t mask, int32_t layout, int64_t seqlen_q,
                    int64_t seqlen_k, int32_t* build, int32_t* variant) {
   return status_of([&] {
-    const fa3::Decision decision = fa3::decide(capability, problem(dtype, head_dim, mask, seqlen_q, seqlen_k), nullptr);
+    const fa3::Decision decision =
+        fa3::decide(capability, problem(dtype, head_dim, mask, layout, seqlen_q, seqlen_k), nullptr);
     *build = decision.build;
     *variant = decision.variant;
   });

@@ -27,6 +27,10 @@ enum Fa3Status {
 // Mask classes, also bits of Fa3Variant::masks.
 enum Fa3Mask { FA3_MASK_FULL = 0, FA3_MASK_CAUSAL = 1, FA3_MASK_LOCAL = 2 };
 
+// How q, k and v lie in memory, also bits of Fa3Variant::layouts. Aligned: TMA can describe them, that is base pointers are
+// multiples of 16 bytes and every stride of a dimension longer than 1 is a positive multiple of 16 bytes below 2^40.
+enum Fa3Layout { FA3_LAYOUT_ALIGNED = 0, FA3_LAYOUT_UNALIGNED = 1 };
+
 FA3_API const char* fa3_last_error(void);
 FA3_API int32_t fa3_last_status(void);
 
@@ -44,26 +48,30 @@ typedef struct Fa3Variant {
   int32_t block_n;
   int32_t threads;
   int32_t dynamic_shared_bytes;
+  int32_t tma_columns;       // of the boxes that it loads by TMA; 0: it doesn't, see attention/variant_info.h
   int32_t log2_seqlen_q[2];  // served range of ceil(log2(seqlen)), inclusive, in 0..16
   int32_t log2_seqlen_k[2];
-  int32_t masks;  // bit 1 << Fa3Mask
+  int32_t masks;    // bit 1 << Fa3Mask
+  int32_t layouts;  // bit 1 << Fa3Layout
 } Fa3Variant;
 
-// Capabilities are 10 * major + minor, both ends inclusive. Returns a handle, valid for the life of the process.
-FA3_API int32_t fa3_build_create(const char* name, int32_t min_capability, int32_t max_capability, int32_t is_ptx);
+// Capabilities are 10 * major + minor, both ends inclusive. Returns a handle, valid for the life of the process. Fails for a
+// build whose kernels take parameters of another version than fa3_forward_abi_version().
+FA3_API int32_t fa3_build_create(const char* name, int32_t forward_abi, int32_t min_capability, int32_t max_capability,
+                                 int32_t is_ptx);
 // Returns the variant's index.
 FA3_API int32_t fa3_build_add_variant(int32_t build, const Fa3Variant* variant);
 // Fills the selection table; fails if two variants serve one class. The build can't change afterwards.
 FA3_API int32_t fa3_build_finish(int32_t build);
 // The variant of a finished build that serves the class; -1 if none does.
-FA3_API int32_t fa3_select(int32_t build, int32_t dtype, int32_t head_dim, int32_t mask, int64_t seqlen_q,
-                           int64_t seqlen_k, int32_t* variant);
+FA3_API int32_t fa3_select(int32_t build, int32_t dtype, int32_t head_dim, int32_t mask, int32_t layout,
+                           int64_t seqlen_q, int64_t seqlen_k, int32_t* variant);
 
 // The builds that calls use from now on, in order of preference. Cheap; for the whole process.
 FA3_API int32_t fa3_activate(const int32_t* builds, int32_t count);
 // The first active build that runs on `capability` and serves the class.
-FA3_API int32_t fa3_decide(int32_t capability, int32_t dtype, int32_t head_dim, int32_t mask, int64_t seqlen_q,
-                           int64_t seqlen_k, int32_t* build, int32_t* variant);
+FA3_API int32_t fa3_decide(int32_t capability, int32_t dtype, int32_t head_dim, int32_t mask, int32_t layout,
+                           int64_t seqlen_q, int64_t seqlen_k, int32_t* build, int32_t* variant);
 
 // --- attention ------------------------------------------------------------------------------------------------------
 
@@ -95,8 +103,8 @@ FA3_API int32_t fa3_check(const Fa3Forward* forward);
 // Enqueues the attention of arguments that fa3_check has passed. Loads the kernel at its first use, never synchronises,
 // allocates no device memory itself. Uses the driver.
 FA3_API int32_t fa3_forward(const Fa3Forward* forward, void* stream);
-// What fa3_forward would launch on a GPU with that much L2, from one build: the variant's index, its fa3::ForwardParams
-// and the grid's size (0: nothing to launch). Doesn't touch the driver.
+// What fa3_forward would launch on a GPU with that much L2, from one build: the variant's index, its fa3::ForwardParams (the
+// ticket aside, which a launch takes) and how many tiles its grid works off (0: nothing to launch). Doesn't touch the driver.
 FA3_API int32_t fa3_plan(const Fa3Forward* forward, int32_t build, int64_t l2_bytes, void* params, int64_t params_bytes,
                          int32_t* variant, int64_t* tiles);
 

@@ -12,7 +12,6 @@ namespace fa3 {
 namespace {
 
 constexpr const char* kLibrary = "libcuda.so.1";
-constexpr int32_t kMaxDevices = 64;  // more than any host has
 
 // cuda.h renames functions to their newest version (cuCtxPushCurrent_v2): expand before making the symbol's name.
 #define FA3_STRING(text) #text
@@ -62,6 +61,7 @@ std::unique_ptr<const Device> query_device(int32_t ordinal) {
   device->name = name.data();
   device->capability = 10 * attribute(driver, device->handle, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
                        attribute(driver, device->handle, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+  device->sms = attribute(driver, device->handle, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   device->l2_bytes = attribute(driver, device->handle, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
   return device;
 }

@@ -22,12 +22,17 @@ namespace fa3 {
   F(cuCtxGetDevice)                    \
   F(cuCtxPushCurrent)                  \
   F(cuCtxPopCurrent)                   \
+  F(cuStreamGetId)                     \
+  F(cuStreamIsCapturing)               \
   F(cuThreadExchangeStreamCaptureMode) \
+  F(cuTensorMapEncodeTiled)            \
   F(cuLibraryLoadData)                 \
   F(cuLibraryGetKernel)                \
   F(cuKernelSetAttribute)              \
   F(cuKernelGetFunction)               \
   F(cuLaunchKernelEx)
+
+inline constexpr int32_t kMaxDevices = 64;  // more than any host has
 
 struct Driver {
 #define FA3_MEMBER(name) decltype(&::name) name = nullptr;
@@ -49,6 +54,7 @@ struct Device {
   CUdevice handle;
   int32_t ordinal;
   int32_t capability;  // 10 * major + minor
+  int32_t sms;
   int64_t l2_bytes;
   std::string name;
 

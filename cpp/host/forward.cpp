@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "attention/tma_params.h"
 #include "host/error.h"
+#include "host/tensor_map.h"
+#include "host/tickets.h"
 
 namespace fa3 {
 namespace {
@@ -25,6 +28,11 @@ Strides strides_of(const Fa3Tensor& t) {
 
 bool is_aligned(const Fa3Tensor& t, const Strides& s) {
   return reinterpret_cast<uintptr_t>(t.data) % 16 == 0 && s.batch % 8 == 0 && s.row % 8 == 0 && s.head % 8 == 0;
+}
+
+Fa3Layout layout_of(const Fa3Forward& f) {
+  const bool aligned = is_tma_layout(f.q) && is_tma_layout(f.k) && is_tma_layout(f.v);
+  return aligned ? FA3_LAYOUT_ALIGNED : FA3_LAYOUT_UNALIGNED;
 }
 
 const int32_t* indices(const Fa3Tensor& t) {
@@ -54,7 +62,8 @@ int64_t heads_in_l2(const Lengths& lengths, int64_t heads_per_kv_head, int64_t h
 Problem problem_of(const Fa3Forward& f) {
   const Lengths lengths = lengths_of(f);
   const Window window = normalised_window(f.causal, f.window_left, f.window_right, lengths.rows_q, lengths.rows_k);
-  return {f.q.dtype, static_cast<int32_t>(size_of(f.q, kHeadDim)), window.mask, lengths.seqlen_q, lengths.seqlen_k};
+  return {f.q.dtype,       static_cast<int32_t>(size_of(f.q, kHeadDim)), window.mask, layout_of(f), lengths.seqlen_q,
+          lengths.seqlen_k};
 }
 
 int64_t plan_forward(const Fa3Forward& f, int32_t block_m, int64_t l2_bytes, ForwardParams& p) {
@@ -103,6 +112,7 @@ int64_t plan_forward(const Fa3Forward& f, int32_t block_m, int64_t l2_bytes, For
   p.num_m_blocks = static_cast<int32_t>(m_blocks);
   p.heads_per_section =
       static_cast<int32_t>(std::min(heads_in_l2(lengths, heads_q / heads_k, head_dim, l2_bytes), pairs));
+  p.ticket = -1;
   p.q_aligned = is_aligned(f.q, p.q_stride);
   p.kv_aligned = is_aligned(f.k, p.k_stride) && is_aligned(f.v, p.v_stride);
   return tiles;
@@ -113,22 +123,27 @@ void launch_forward(const Fa3Forward& f, CUstream stream) {
   const Decision decision = decide(device.capability, problem_of(f), device.name.c_str());
   Kernel& kernel = *get_build(decision.build).kernels[decision.variant];
   const Fa3Variant& variant = kernel.variant();
-  ForwardParams params;
-  const int64_t tiles = plan_forward(f, variant.block_m, device.l2_bytes, params);
+  TmaForwardParams params;
+  const int64_t tiles = plan_forward(f, variant.block_m, device.l2_bytes, params.forward);
   if (tiles == 0) return;
 
   const ContextGuard context(device);
   const Driver& driver = Driver::get();
+  // Every CUDA API that takes a CUfunction to launch takes a CUkernel.
+  const auto function = reinterpret_cast<CUfunction>(kernel.on(device));
+  const bool by_tma = variant.tma_columns > 0;
+  if (by_tma) {
+    fill_tensor_maps(driver, f, variant, params);
+    params.forward.ticket = take_ticket(driver, kernel, device, stream);
+  }
   CUlaunchConfig config{};
-  config.gridDimX = static_cast<unsigned>(tiles);
+  config.gridDimX = static_cast<unsigned>(by_tma ? std::min<int64_t>(tiles, device.sms) : tiles);
   config.gridDimY = config.gridDimZ = 1;
   config.blockDimX = static_cast<unsigned>(variant.threads);
   config.blockDimY = config.blockDimZ = 1;
   config.sharedMemBytes = static_cast<unsigned>(variant.dynamic_shared_bytes);
   config.hStream = stream;
-  void* arguments[] = {&params};
-  // Every CUDA API that takes a CUfunction to launch takes a CUkernel.
-  const auto function = reinterpret_cast<CUfunction>(kernel.on(device));
+  void* arguments[] = {by_tma ? static_cast<void*>(&params) : &params.forward};
   const CUresult result = driver.cuLaunchKernelEx(&config, function, arguments, nullptr);
   if (result != CUDA_SUCCESS) {
     fail(FA3_DRIVER_ERROR, "launching ", variant.name, " on ", device.name, " failed: ", driver.describe(result),

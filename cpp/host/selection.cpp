@@ -15,9 +15,15 @@ bool is_range(const int32_t (&range)[2]) {
 void check(const Fa3Variant& v) {
   const bool known = (v.dtype == kFloat16 || v.dtype == kBFloat16) && v.head_dim >= 8 && v.head_dim <= kMaxHeadDim &&
                      v.head_dim % 8 == 0 && v.block_m > 0 && v.block_n > 0 && v.threads > 0 && v.threads <= 1024 &&
-                     v.dynamic_shared_bytes >= 0 && v.masks > 0 && v.masks < (1 << kMasks) &&
-                     is_range(v.log2_seqlen_q) && is_range(v.log2_seqlen_k);
-  if (!known) fail(FA3_BUILD_ERROR, "variant ", v.name, " states impossible values; rebuild its cell");
+                     v.dynamic_shared_bytes >= 0 && v.masks > 0 && v.masks < (1 << kMasks) && v.layouts > 0 &&
+                     v.layouts < (1 << kLayouts) && is_range(v.log2_seqlen_q) && is_range(v.log2_seqlen_k);
+  const bool by_tma = v.tma_columns == 32 || v.tma_columns == 64;
+  if (!known || (v.tma_columns != 0 && !by_tma)) {
+    fail(FA3_BUILD_ERROR, "variant ", v.name, " states impossible values; rebuild its cell");
+  }
+  if (by_tma && v.layouts != 1 << FA3_LAYOUT_ALIGNED) {
+    fail(FA3_BUILD_ERROR, "variant ", v.name, " loads by TMA, so it can serve aligned tensors only; rebuild its cell");
+  }
 }
 
 }  // namespace
@@ -39,6 +45,26 @@ Window normalised_window(bool causal, int64_t left, int64_t right, int64_t rows_
   return {static_cast<int32_t>(left), static_cast<int32_t>(right), mask};
 }
 
+// Enters variant `index` for every class of its dtype and head_dim that it serves.
+void SelectionTable::fill(Buckets& buckets, const std::vector<Fa3Variant>& variants, int32_t index) {
+  const Fa3Variant& v = variants[index];
+  for (int32_t mask = 0; mask < kMasks; ++mask) {
+    for (int32_t layout = 0; layout < kLayouts; ++layout) {
+      if (!(v.masks >> mask & 1) || !(v.layouts >> layout & 1)) continue;
+      for (int32_t q = v.log2_seqlen_q[0]; q <= v.log2_seqlen_q[1]; ++q) {
+        for (int32_t k = v.log2_seqlen_k[0]; k <= v.log2_seqlen_k[1]; ++k) {
+          int16_t& entry = buckets[bucket_of(mask, layout, q, k)];
+          if (entry != kNone) {
+            fail(FA3_BUILD_ERROR, "variants ", variants[entry].name, " and ", v.name, " both serve log2 seqlen_q ", q,
+                 ", seqlen_k ", k, "; correct the variant table and rebuild");
+          }
+          entry = static_cast<int16_t>(index);
+        }
+      }
+    }
+  }
+}
+
 SelectionTable::SelectionTable(const std::vector<Fa3Variant>& variants) {
   for (const Fa3Variant& v : variants) check(v);
   for (const int32_t dtype : {kFloat16, kBFloat16}) {
@@ -56,20 +82,7 @@ SelectionTable::SelectionTable(const std::vector<Fa3Variant>& variants) {
       buckets.fill(kNone);
       for (size_t index = 0; index < variants.size(); ++index) {
         const Fa3Variant& v = variants[index];
-        if (v.dtype != dtype || v.head_dim != head_dim) continue;
-        for (int32_t mask = 0; mask < kMasks; ++mask) {
-          if (!(v.masks >> mask & 1)) continue;
-          for (int32_t q = v.log2_seqlen_q[0]; q <= v.log2_seqlen_q[1]; ++q) {
-            for (int32_t k = v.log2_seqlen_k[0]; k <= v.log2_seqlen_k[1]; ++k) {
-              int16_t& entry = buckets[(mask * kBuckets + q) * kBuckets + k];
-              if (entry != kNone) {
-                fail(FA3_BUILD_ERROR, "variants ", variants[entry].name, " and ", v.name, " both serve log2 seqlen_q ",
-                     q, ", seqlen_k ", k, "; correct the variant table and rebuild");
-              }
-              entry = static_cast<int16_t>(index);
-            }
-          }
-        }
+        if (v.dtype == dtype && v.head_dim == head_dim) fill(buckets, variants, static_cast<int32_t>(index));
       }
       for (; next < head_dim / 8; ++next) classes[next] = static_cast<int16_t>(buckets_.size());
       buckets_.push_back(buckets);
@@ -83,7 +96,7 @@ int32_t SelectionTable::select(const Problem& problem) const {
   if (head_dim == kNone) return kNone;
   const int32_t q = log2_seqlen(problem.seqlen_q);
   const int32_t k = log2_seqlen(problem.seqlen_k);
-  return buckets_[head_dim][(problem.mask * kBuckets + q) * kBuckets + k];
+  return buckets_[head_dim][bucket_of(problem.mask, problem.layout, q, k)];
 }
 
 }  // namespace fa3

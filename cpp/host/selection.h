@@ -1,6 +1,6 @@
 // Which variant serves a problem: a dense table over problem classes, filled once per build.
 //
-// A class is dtype x compiled head_dim x mask x ceil(log2(seqlen_q)) x ceil(log2(seqlen_k)). Plain C++.
+// A class is dtype x compiled head_dim x mask x layout x ceil(log2(seqlen_q)) x ceil(log2(seqlen_k)). Plain C++.
 #pragma once
 
 #include <array>
@@ -17,11 +17,13 @@ inline constexpr int32_t kBFloat16 = 15;
 inline constexpr int32_t kMaxHeadDim = 256;
 inline constexpr int32_t kMaxLog2Seqlen = 16;  // longer sequences are served like 65,536
 inline constexpr int32_t kMasks = 3;
+inline constexpr int32_t kLayouts = 2;
 
 struct Problem {
   int32_t dtype;
   int32_t head_dim;
   Fa3Mask mask;
+  Fa3Layout layout;
   int64_t seqlen_q, seqlen_k;
 };
 
@@ -51,7 +53,12 @@ class SelectionTable {
  private:
   static constexpr int32_t kBuckets = kMaxLog2Seqlen + 1;
   static constexpr int32_t kHeadDims = kMaxHeadDim / 8;
-  using Buckets = std::array<int16_t, kMasks * kBuckets * kBuckets>;
+  using Buckets = std::array<int16_t, kMasks * kLayouts * kBuckets * kBuckets>;
+
+  static constexpr int32_t bucket_of(int32_t mask, int32_t layout, int32_t log2_q, int32_t log2_k) {
+    return ((mask * kLayouts + layout) * kBuckets + log2_q) * kBuckets + log2_k;
+  }
+  static void fill(Buckets& buckets, const std::vector<Fa3Variant>& variants, int32_t index);
 
   // Per dtype and head_dim / 8 (rounded up, less one): which of buckets_, that of the smallest compiled head_dim that
   // fits.

@@ -53,11 +53,12 @@ class Consumer {
 #pragma unroll 1
       while (block > first_block_) {
         block -= 1;
+        const auto v = v_descriptor();  // before the wgmma that it would hold up
         wait(shared_.k_full[k_.stage()], k_.parity());
         await_turn();
         issue_qk();
         wait(shared_.v_full[v_.stage()], v_.parity());
-        issue_pv();
+        issue_pv(v);
         pass_turn();
         masked = is_masked(block);
         ptx::wgmma_wait<1>();
@@ -74,7 +75,7 @@ class Consumer {
       wait(shared_.v_full[v_.stage()], v_.parity());
       await_turn();
       ptx::wgmma_fence();
-      issue_pv();
+      issue_pv(v_descriptor());
       pass_turn();
       // A single Q tile is needed for the next; of two, the one that is done keeps its state until the output is stored.
       const int done = q_.stage();
@@ -139,21 +140,24 @@ class Consumer {
   }
 
   __device__ __forceinline__ void issue_qk() {
-    const uint64_t q = Descriptor<Traits>::k_major(ptx::shared_address(shared_.q[q_.stage()]) + group_ * 64 * Traits::kPanelBytes);
-    const uint64_t k = Descriptor<Traits>::k_major(ptx::shared_address(shared_.k[k_.stage()]));
+    const uint32_t q_tile = ptx::shared_address(shared_.q[q_.stage()]) + group_ * 64 * Traits::kPanelBytes;
+    const auto q = Descriptor<Traits>::k_major(q_tile);
+    const auto k = Descriptor<Traits>::k_major(ptx::shared_address(shared_.k[k_.stage()]));
     ptx::wgmma_fence();
 #pragma unroll
     for (int step = 0; step < kD / 16; ++step) {
-      MultiplyQK::shared(s_, q + Descriptor<Traits>::columns(step, Traits::kBlockM), k + Descriptor<Traits>::columns(step, kN),
-                         step != 0);
+      MultiplyQK::shared(s_, q.columns(step, Traits::kBlockM), k.columns(step, kN), step != 0);
     }
     ptx::wgmma_commit();
   }
 
-  __device__ __forceinline__ void issue_pv() {
-    const uint64_t v = Descriptor<Traits>::mn_major(ptx::shared_address(shared_.v[v_.stage()]));
+  __device__ __forceinline__ Descriptor<Traits> v_descriptor() const {
+    return Descriptor<Traits>::mn_major(ptx::shared_address(shared_.v[v_.stage()]));
+  }
+
+  __device__ __forceinline__ void issue_pv(const Descriptor<Traits>& v) {
 #pragma unroll
-    for (int step = 0; step < kN / 16; ++step) MultiplyPV::registers(o_, p_fragments_ + 4 * step, v + Descriptor<Traits>::rows(step));
+    for (int step = 0; step < kN / 16; ++step) MultiplyPV::registers(o_, p_fragments_ + 4 * step, v.rows(step));
     ptx::wgmma_commit();
   }
 

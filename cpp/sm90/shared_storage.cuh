@@ -8,6 +8,7 @@
 
 #include "ptx/mbarrier.cuh"
 #include "ptx/shared.cuh"
+#include "ptx/special_registers.cuh"
 #include "sm90/tile_state.h"
 #include "sm90/traits.cuh"
 
@@ -56,29 +57,36 @@ class RingPosition {
   uint32_t count_;
 };
 
-// wgmma matrix descriptors (PTX ISA, "Matrix Descriptor Format"): addresses and offsets in units of 16 bytes.
+// wgmma matrix descriptors (PTX ISA, "Matrix Descriptor Format"): addresses and offsets in units of 16 bytes. The upper half is
+// constant, and the lower made visibly uniform once: or else every wgmma waits for its own descriptor to reach a uniform register.
 template <typename Traits>
-struct Descriptor {
-  static constexpr uint64_t kSwizzle = Traits::kPanel == 64 ? 1 : 2;  // of 128 or 64 bytes
-
-  __device__ __forceinline__ static constexpr uint64_t make(uint32_t address, uint32_t leading, uint32_t stride) {
-    return uint64_t{(address & 0x3FFFF) >> 4} | uint64_t{leading >> 4} << 16 | uint64_t{stride >> 4} << 32 | kSwizzle << 62;
+class Descriptor {
+ public:
+  // Q or K, K-major: eight rows repeat after the stride; the leading offset is unused with a swizzle.
+  __device__ __forceinline__ static Descriptor k_major(uint32_t tile) { return Descriptor(tile, 16); }
+  // V, MN-major: a panel of columns follows after the leading offset, eight rows after the stride.
+  __device__ __forceinline__ static Descriptor mn_major(uint32_t tile) {
+    return Descriptor(tile, Traits::kBlockN * Traits::kPanelBytes);
   }
 
-  // Q or K, K-major: eight rows repeat after `stride`; `leading` is unused with a swizzle.
-  __device__ __forceinline__ static uint64_t k_major(uint32_t tile) { return make(tile, 16, 8 * Traits::kPanelBytes); }
-  // Offset of columns 16 * step..
-  __device__ __forceinline__ static constexpr uint64_t columns(int step, int rows) {
+  // Columns 16 * step.. of a K-major tile of `rows` rows.
+  __device__ __forceinline__ uint64_t columns(int step, int rows) const {
     constexpr int kSteps = Traits::kPanel / 16;
-    return (step / kSteps * rows * Traits::kPanelBytes + step % kSteps * 32) >> 4;
+    return at(step / kSteps * rows * Traits::kPanelBytes + step % kSteps * 32);
   }
+  // Rows 16 * step.. of an MN-major tile.
+  __device__ __forceinline__ uint64_t rows(int step) const { return at(step * 16 * Traits::kPanelBytes); }
 
-  // V, MN-major: a panel of columns follows after `leading`, eight rows after `stride`.
-  __device__ __forceinline__ static uint64_t mn_major(uint32_t tile) {
-    return make(tile, Traits::kBlockN * Traits::kPanelBytes, 8 * Traits::kPanelBytes);
-  }
-  // Offset of rows 16 * step..
-  __device__ __forceinline__ static constexpr uint64_t rows(int step) { return (step * 16 * Traits::kPanelBytes) >> 4; }
+ private:
+  static constexpr uint32_t kStride = 8 * Traits::kPanelBytes;
+  static constexpr uint32_t kSwizzle = Traits::kPanel == 64 ? 1 : 2;  // of 128 or 64 bytes
+  static constexpr uint32_t kHigh = kStride >> 4 | kSwizzle << 30;
+
+  __device__ __forceinline__ Descriptor(uint32_t tile, uint32_t leading)
+      : bits_(uint64_t{kHigh} << 32 | static_cast<uint32_t>(ptx::warp_uniform((tile & 0x3FFFF) >> 4 | leading >> 4 << 16))) {}
+  __device__ __forceinline__ uint64_t at(uint32_t bytes) const { return bits_ + (bytes >> 4); }
+
+  uint64_t bits_;
 };
 
 }  // namespace fa3::sm90
