@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fa3_matrix.errors import MatrixError
-from fa3_matrix.matrix import Matrix, load
+from fa3_matrix.matrix import Matrix, Sm80Options, load
 from fa3_matrix.matrix.cmake import snippet
 from fa3_matrix.matrix.generate import drifted, generate
 
@@ -81,11 +81,12 @@ def test_cmake_reads_the_snippet(matrix: Matrix, tmp_path: Path, cell: str) -> N
     (tmp_path / "cell.cmake").write_text(snippet(matrix, matrix.cell(cell)))
     (tmp_path / "show.cmake").write_text(
         "include(cell.cmake)\n"
-        "foreach(name IN ITEMS CELL TWIN_OF ARCH TOOLKIT TARGET GENCODE FORM ASSEMBLE KERNEL)\n"
+        "foreach(name IN ITEMS CELL TWIN_OF ARCH TOOLKIT TARGET GENCODE FORM ASSEMBLE)\n"
         '  message("${name}=${FA3_${name}}")\n'
         "endforeach()\n"
         "foreach(variant IN LISTS FA3_VARIANTS)\n"
-        '  message("${variant}=${${variant}_BLOCK_M},${${variant}_Q_IN_REGISTERS}")\n'
+        '  message("${variant}=${${variant}_KERNEL},${${variant}_BLOCK_M},'
+        '${${variant}_MIN_BLOCKS}${${variant}_PING_PONG}")\n'
         "endforeach()\n"
     )
     done = subprocess.run(
@@ -99,7 +100,9 @@ def test_cmake_reads_the_snippet(matrix: Matrix, tmp_path: Path, cell: str) -> N
     assert values["GENCODE"] == found.gencode
     assert values["ASSEMBLE"] == str(found.assemble or "")
     for variant in matrix.variants(found.arch.name):
-        expected = f"{variant.block_m},{str(variant.q_in_registers).lower()}"
+        options = variant.options
+        own = options.min_blocks if isinstance(options, Sm80Options) else options.ping_pong
+        expected = f"{variant.kernel},{variant.block_m},{str(own).lower()}"
         assert values[variant.name] == expected
 
 

@@ -194,7 +194,7 @@ HEAD = """\
 schema = 1
 toolkits."13.3" = { targets = ["sm_80"], ptx_isa = "9.3", driver = 580 }
 gpus.a100 = { capabilities = ["8.0"], products = ["A100"] }
-archs.sm80 = { gpu = "a100", kernel = "sm80", description = "Ampere" }
+archs.sm80 = { gpu = "a100", description = "Ampere" }
 cells.sm80-cu133 = { arch = "sm80", toolkit = "13.3", target = "sm_80", status = "native" }
 suites.s = { description = "x", problems = [{ dtype = "bf16", head_dim = 64, seqlen_q = 1, heads_q = 1 }] }
 """
@@ -204,6 +204,7 @@ def variant(**keys: object) -> str:
     row: dict[str, object] = {
         "archs": ["sm80"],
         "dtypes": ["bf16", "fp16"],
+        "kernel": "sm80",
         "head_dim": 64,
         "block_m": 64,
         "block_n": 64,
@@ -227,11 +228,75 @@ def test_the_smallest_matrix_reads() -> None:
     assert matrix.twins == ()
 
 
+HOPPER_HEAD = HEAD.replace("sm80", "sm90").replace("sm_80", "sm_90a").replace("8.0", "9.0")
+
+
+def hopper_variant(**keys: object) -> str:
+    row: dict[str, object] = {
+        "archs": ["sm90"],
+        "kernel": "sm90",
+        "stages": 2,
+        "stages_q": 2,
+        "ping_pong": True,
+        "layouts": ["aligned"],
+    }
+    text = variant(**row | keys)
+    return "".join(
+        line
+        for line in text.splitlines(keepends=True)
+        if not line.startswith(("warps", "q_in_registers", "min_blocks"))
+    )
+
+
+PORTABLE = variant(archs=["sm90"], layouts=["unaligned"], block_n=32)
+
+
+def test_a_kernel_of_hoppers_beside_the_portable_one() -> None:
+    portable_row = PORTABLE.replace("head_dim = 64", "head_dim = [64, 96]")
+    matrix = parse(HOPPER_HEAD + hopper_variant(block_m=192, head_dim=[64, 96]) + portable_row)
+    variants = matrix.variants("sm90")
+    native, portable = variants[0], variants[-1]
+    assert (native.kernel, native.threads, native.tma_columns) == ("sm90", 512, 64)
+    assert native.serves.layouts == ("aligned",)
+    assert (portable.kernel, portable.threads, portable.tma_columns) == ("sm80", 128, 0)
+    assert {v.head_dim: v.tma_columns for v in variants[:4]} == {64: 64, 96: 32}
+
+
+@pytest.mark.parametrize(
+    ("keys", "message", "line"),
+    [
+        ({"head_dim": 80}, "head_dim 80: must be a multiple of 32, at most 256", "head_dim"),
+        ({"block_m": 256}, "block_m = 256: must be 64, 128 or 192, for one to three", "block_m"),
+        ({"stages_q": 3}, "stages_q = 3: must be 1 to 2", "stages_q"),
+        ({"ping_pong": 1}, "ping_pong = 1: must be true or false", "ping_pong"),
+    ],
+)
+def test_a_wrong_variant_of_hoppers(keys: dict[str, object], message: str, line: str) -> None:
+    assert_fails(HOPPER_HEAD + hopper_variant(**keys) + PORTABLE, message, line)
+
+
+def test_options_are_those_of_the_kernel() -> None:
+    row = hopper_variant().replace("ping_pong", "warps = 4\nping_pong")
+    assert_fails(HOPPER_HEAD + row, "unknown key 'warps'; known here: archs,", "warps")
+
+
+def test_a_kernel_of_hoppers_needs_its_target() -> None:
+    row = hopper_variant(archs=["sm80"])
+    message = "kernel 'sm90' compiles for sm_90a only, but sm80-cu133 compiles for sm_80; take sm80"
+    assert_fails(HEAD + row, message, "kernel")
+    text = HOPPER_HEAD.replace("sm_90a", "sm_90")
+    assert_fails(text + hopper_variant() + PORTABLE, "sm90-cu133 compiles for sm_90;", "kernel")
+
+
+def test_a_kernel_of_hoppers_alone_leaves_tensors_unserved() -> None:
+    assert_fails(HOPPER_HEAD + hopper_variant(), "full mask, unaligned", "[[variants]]")
+
+
 def test_two_variants_for_one_class() -> None:
     rows = variant(log2_seqlen_q=[0, 7]) + "\n" + variant(block_m=128, log2_seqlen_q=[7, 16])
     assert_fails(
         HEAD + rows,
-        "fa3_fwd_sm80_bf16_d64_m128n64 serves (head_dim 64, bf16, full mask, log2 seqlen_q 7, "
+        "fa3_fwd_sm80_bf16_d64_m128n64 serves (head_dim 64, bf16, full mask, aligned, log2 seqlen_q 7, "
         "log2 seqlen_k 0), which fa3_fwd_sm80_bf16_d64_m64n64 of line 7 serves already",
         "[[variants]]",
     )
@@ -240,9 +305,11 @@ def test_two_variants_for_one_class() -> None:
 @pytest.mark.parametrize(
     ("keys", "missing"),
     [
-        ({"log2_seqlen_q": [1, 16]}, "102 problem classes of sm80"),  # 2 dtypes x 3 masks x 17
+        # 2 dtypes x 3 masks x 2 layouts x 17
+        ({"log2_seqlen_q": [1, 16]}, "204 problem classes of sm80"),
         ({"masks": ["full", "causal"]}, "such as (head_dim 64, bf16, local mask"),
         ({"dtypes": ["bf16"]}, "such as (head_dim 64, fp16, full mask"),
+        ({"layouts": ["aligned"]}, "such as (head_dim 64, bf16, full mask, unaligned"),
     ],
 )
 def test_a_class_that_no_variant_serves(keys: dict[str, object], missing: str) -> None:
@@ -279,6 +346,9 @@ def test_a_kernel_made_twice() -> None:
         ({"log2_seqlen_q": [5, 4]}, "log2_seqlen_q = [5, 4]: must be [low, high]", "log2_seqlen_q"),
         ({"log2_seqlen_k": [0, 17]}, "must be [low, high] within 0..16", "log2_seqlen_k"),
         ({"masks": ["alibi"]}, "masks holds 'alibi': must be among full, causal, local", "masks"),
+        ({"layouts": ["odd"]}, "layouts holds 'odd': must be among aligned, unaligned", "layouts"),
+        ({"kernel": "tiny"}, "kernel = 'tiny': must be one of sm80, sm90", "kernel"),
+        ({"stages_q": 1}, "unknown key 'stages_q'; known here:", "stages_q"),
         ({"archs": ["sm90"]}, "archs holds 'sm90': must be among sm80", "archs"),
         ({"tile": 1}, "unknown key 'tile'; known here: archs, dtypes,", "tile"),
     ],

@@ -79,7 +79,7 @@ def test_the_smallest_compiled_head_dim_that_fits() -> None:
     found = problem_class(
         [256, 64, 128], head_dim=72, dtype="bf16", seqlen_q=1, seqlen_k=100, causal=True
     )
-    assert found == (128, "bf16", "full", 0, 7)
+    assert found == (128, "bf16", "full", "aligned", 0, 7)
     with pytest.raises(ValueError, match=r"head_dim is 512; the compiled ones are \[64, 128\]"):
         problem_class([128, 64], head_dim=512, dtype="bf16", seqlen_q=1, seqlen_k=1)
 
@@ -92,6 +92,7 @@ def test_the_smallest_compiled_head_dim_that_fits() -> None:
     seqlen_k=st.integers(0, 10**6),
     causal=st.booleans(),
     window=st.tuples(st.integers(-1, 5000), st.integers(-1, 5000)),
+    layout=st.sampled_from(["aligned", "unaligned"]),
 )
 def test_every_problem_is_served_by_a_variant_that_holds_it(
     matrix: Matrix,
@@ -102,6 +103,7 @@ def test_every_problem_is_served_by_a_variant_that_holds_it(
     seqlen_k: int,
     causal: bool,
     window: tuple[int, int],
+    layout: str,
 ) -> None:
     table = selection.table(matrix, arch)
     index = problem_class(
@@ -112,10 +114,12 @@ def test_every_problem_is_served_by_a_variant_that_holds_it(
         seqlen_k=seqlen_k,
         causal=causal,
         window=window,
+        layout=layout,
     )
     variant = table[index]
     assert (variant.arch, variant.dtype) == (arch, dtype)
     assert variant.head_dim >= head_dim
+    assert layout == "aligned" or variant.tma_columns == 0
 
 
 @pytest.mark.parametrize("arch", ARCHS)

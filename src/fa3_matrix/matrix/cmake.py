@@ -1,5 +1,7 @@
 """What CMake needs to know of a cell, as ``set()`` commands that it includes."""
 
+from dataclasses import asdict
+
 from fa3_matrix.matrix.model import Cell, Matrix, Twin
 
 
@@ -8,7 +10,7 @@ def snippet(matrix: Matrix, cell: Cell | Twin) -> str:
 
     ``FA3_TARGET`` is the entry for ``CUDA_ARCHITECTURES``; ``FA3_GENCODE`` is the same request in
     nvcc's words and the only right one for a twin, whose virtual architecture is its cell's.
-    ``<variant>_*`` describe each variant.
+    ``<variant>_*`` describe each variant: what every kernel has, then the options of its own.
     """
     variables: dict[str, object] = {
         "FA3_CELL": cell.name,
@@ -20,21 +22,24 @@ def snippet(matrix: Matrix, cell: Cell | Twin) -> str:
         "FA3_GENCODE": cell.gencode,
         "FA3_FORM": cell.target.form,
         "FA3_ASSEMBLE": cell.assemble or "",
-        "FA3_KERNEL": cell.arch.kernel,
     }
     variants = matrix.variants(cell.arch.name)
     lines = [f'set({name} "{value}")' for name, value in variables.items()]
     lines += ["set(FA3_VARIANTS", *(f"  {v.name}" for v in variants), ")"]
     for v in variants:
         facts: dict[str, object] = {
+            "KERNEL": v.kernel,
             "DTYPE": v.dtype,
             "HEAD_DIM": v.head_dim,
             "BLOCK_M": v.block_m,
             "BLOCK_N": v.block_n,
-            "WARPS": v.warps,
             "STAGES": v.stages,
-            "Q_IN_REGISTERS": str(v.q_in_registers).lower(),
-            "MIN_BLOCKS": v.min_blocks,
+            **{key.upper(): value for key, value in asdict(v.options).items()},
         }
-        lines += [f'set({v.name}_{key} "{value}")' for key, value in facts.items()]
+        lines += [f'set({v.name}_{key} "{_text(value)}")' for key, value in facts.items()]
     return "\n".join(lines) + "\n"
+
+
+def _text(value: object) -> str:
+    """As C++ and CMake both read it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -2,7 +2,15 @@
 
 from collections.abc import Iterable, Sequence
 
-from fa3_matrix.matrix.model import MASKS, MAX_LOG2_SEQLEN, Cell, Matrix, Twin, Variant
+from fa3_matrix.matrix.model import (
+    LAYOUTS,
+    MASKS,
+    MAX_LOG2_SEQLEN,
+    Cell,
+    Matrix,
+    Twin,
+    Variant,
+)
 from fa3_matrix.matrix.target import NEWEST_CAPABILITY, Target
 
 _NOTICE = (
@@ -12,7 +20,7 @@ _NOTICE = (
 _SUPPORT = """\
 # What is supported
 
-A *cell* is one kernel family (arch) compiled by one CUDA toolkit.
+A *cell* is one arch's kernels compiled by one CUDA toolkit.
 """
 
 _WHERE = "## Where each cell runs\n"
@@ -39,17 +47,24 @@ _SELECTION = """\
 # Which variant serves which problem
 
 A call is reduced to a problem class: the smallest compiled head_dim that holds its own, dtype,
-mask, and the lengths in powers of two (a length belongs to the first power that is not below it).
+mask, layout, and the lengths in powers of two (a length belongs to the first power that is not below
+it).
 Exactly one variant of an arch serves each class; reading `ci/matrix.toml` fails otherwise. The host
 library indexes the same table, filled from the manifest of the build it has loaded, and
 `fa3-matrix explain` shows the choice for a problem.
 
 Masks: `full`; `causal`; `local`, a sliding window or any limit besides causal's own.
+
+Layouts: `aligned` where TMA can describe q, k and v: base pointers multiples of 16 bytes, and every
+stride of a dimension longer than 1 a positive multiple of 16 bytes (8 elements) below 2^40;
+`unaligned` otherwise, such as for a dimension that is broadcast.
+
+Kernels: `sm80`, the portable one (cp.async, ldmatrix, mma.sync); `sm90`, Hopper's (TMA, wgmma).
 """
 
 _SELECTION_COLUMNS = (
-    *("head_dim", "dtypes", "seqlen_q", "seqlen_k", "mask"),
-    *("tile", "warps", "stages", "why"),
+    *("head_dim", "dtypes", "seqlen_q", "seqlen_k", "mask", "layout"),
+    *("kernel", "tile", "threads", "stages", "why"),
 )
 
 
@@ -158,12 +173,18 @@ def _shape(v: Variant) -> tuple[str, ...]:
     return (
         _lengths(v.serves.log2_seqlen_q),
         _lengths(v.serves.log2_seqlen_k),
-        "any" if set(v.serves.masks) == set(MASKS) else ", ".join(v.serves.masks),
+        _some(v.serves.masks, MASKS),
+        _some(v.serves.layouts, LAYOUTS),
+        f"`{v.kernel}`",
         f"{v.block_m} x {v.block_n}",
-        str(v.warps),
+        str(v.threads),
         str(v.stages),
         v.reason,
     )
+
+
+def _some(served: Sequence[str], existing: Sequence[str]) -> str:
+    return "any" if set(served) == set(existing) else ", ".join(served)
 
 
 def _lengths(bounds: tuple[int, int]) -> str:

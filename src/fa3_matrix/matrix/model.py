@@ -13,9 +13,11 @@ from fa3_matrix.matrix.target import ComputeCapability, Target
 Status = Literal["native", "ptx"]
 Dtype = Literal["bf16", "fp16"]
 Mask = Literal["full", "causal", "local"]
+Layout = Literal["aligned", "unaligned"]
 
 DTYPES: tuple[Dtype, ...] = ("bf16", "fp16")
 MASKS: tuple[Mask, ...] = ("full", "causal", "local")
+LAYOUTS: tuple[Layout, ...] = ("aligned", "unaligned")
 MAX_LOG2_SEQLEN = 16
 
 
@@ -60,11 +62,10 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Arch:
-    """``[archs.sm90]``: one kernel family; ``kernel`` is the folder of ``cpp/`` it compiles."""
+    """``[archs.sm90]``: what one kind of GPU gets."""
 
     name: str
     gpu: Gpu
-    kernel: str
     description: str
 
 
@@ -135,11 +136,16 @@ class Twin:
 
 @dataclass(frozen=True)
 class Serves:
-    """The problem classes of a variant: inclusive ranges of ceil(log2(seqlen)), and masks."""
+    """The problem classes of a variant: inclusive ranges of ceil(log2(seqlen)), masks, and layouts.
+
+    ``aligned``: TMA can describe q, k and v. Their base pointers are multiples of 16 bytes, and every
+    stride of a dimension longer than 1 is a positive multiple of 16 bytes below 2^40.
+    """
 
     log2_seqlen_q: tuple[int, int]
     log2_seqlen_k: tuple[int, int]
     masks: tuple[Mask, ...]
+    layouts: tuple[Layout, ...]
 
     def as_json(self) -> dict[str, Any]:
         """The form that a build's manifest carries."""
@@ -147,15 +153,40 @@ class Serves:
             "log2_seqlen_q": list(self.log2_seqlen_q),
             "log2_seqlen_k": list(self.log2_seqlen_k),
             "masks": list(self.masks),
+            "layouts": list(self.layouts),
         }
+
+
+@dataclass(frozen=True)
+class Sm80Options:
+    """What a row of ``kernel = "sm80"`` states besides: the portable kernel.
+
+    ``warps``: of a CTA; ``min_blocks``: CTAs per SM that the compiler leaves registers for.
+    """
+
+    warps: int
+    q_in_registers: bool
+    min_blocks: int
+
+
+@dataclass(frozen=True)
+class Sm90Options:
+    """What a row of ``kernel = "sm90"`` states besides: Hopper's kernel, for ``sm_90a`` alone.
+
+    ``stages_q``: Q tiles in flight; ``ping_pong``: whether the consumer warpgroups, one for each 64
+    rows of ``block_m``, take turns at the tensor cores.
+    """
+
+    stages_q: int
+    ping_pong: bool
 
 
 @dataclass(frozen=True)
 class Variant:
     """One kernel to compile, of a ``[[variants]]`` row.
 
-    ``block_m`` x ``block_n``: rows of Q and of K/V in a tile; ``warps``: of a CTA; ``stages``: K/V
-    tiles in flight; ``min_blocks``: CTAs per SM that the compiler leaves registers for;
+    ``kernel``: the folder of ``cpp/`` that holds its source; ``block_m`` x ``block_n``: rows of Q and
+    of K/V in a tile; ``stages``: K/V tiles in flight; ``options``: what only this kernel has;
     ``reason``: why the row exists.
     """
 
@@ -164,10 +195,8 @@ class Variant:
     head_dim: int
     block_m: int
     block_n: int
-    warps: int
     stages: int
-    q_in_registers: bool
-    min_blocks: int
+    options: Sm80Options | Sm90Options
     serves: Serves
     reason: str
 
@@ -175,6 +204,24 @@ class Variant:
     def name(self) -> str:
         """The ``extern "C"`` name: ``fa3_fwd_sm90_bf16_d128_m128n64``."""
         return f"fa3_fwd_{self.arch}_{self.dtype}_d{self.head_dim}_m{self.block_m}n{self.block_n}"
+
+    @property
+    def kernel(self) -> str:
+        return "sm80" if isinstance(self.options, Sm80Options) else "sm90"
+
+    @property
+    def threads(self) -> int:
+        """Of a CTA; a kernel that loads by TMA has one warpgroup more than its rows need."""
+        if isinstance(self.options, Sm80Options):
+            return 32 * self.options.warps
+        return 128 * (self.block_m // 64 + 1)
+
+    @property
+    def tma_columns(self) -> int:
+        """Columns of the boxes that TMA loads, as wide as the swizzle; 0 for a kernel without TMA."""
+        if isinstance(self.options, Sm80Options):
+            return 0
+        return 64 if self.head_dim % 64 == 0 else 32
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Reads and checks ``ci/matrix.toml``."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -11,15 +11,19 @@ from fa3_matrix.matrix import selection
 from fa3_matrix.matrix._toml import Document, Table
 from fa3_matrix.matrix.model import (
     DTYPES,
+    LAYOUTS,
     MASKS,
     MAX_LOG2_SEQLEN,
     Arch,
     Cell,
     Dtype,
     Gpu,
+    Layout,
     Mask,
     Matrix,
     Serves,
+    Sm80Options,
+    Sm90Options,
     SpillWaiver,
     Status,
     Toolkit,
@@ -71,7 +75,7 @@ def parse(text: str, path: Path = _RELATIVE) -> Matrix:
     cells = {name: _cell(name, table, archs, toolkits) for name, table in root.named("cells")}
     twin_tables = root.named("twins") if "twins" in root else []
     twins = {name: _twin(name, table, cells) for name, table in twin_tables}
-    variants = _variants(root, archs)
+    variants = _variants(root, archs, [*cells.values(), *twins.values()])
     suites = tuple(read_suite(name, table) for name, table in root.named("suites"))
     waivers = tuple(_waiver(t, [*cells, *twins], variants) for t in root.tables("spill_waivers"))
     root.done()
@@ -130,7 +134,6 @@ def _arch(name: str, table: Table, gpus: dict[str, Gpu]) -> Arch:
     arch = Arch(
         name=name,
         gpu=_lookup(table, "gpu", gpus),
-        kernel=table.string("kernel"),
         description=table.string("description"),
     )
     table.done()
@@ -220,25 +223,37 @@ def _range(table: Table, key: str) -> tuple[int, int]:
     return value[0], value[1]
 
 
-def _row(table: Table, archs: dict[str, Arch]) -> Iterator[Variant]:
+def _row(
+    table: Table, archs: dict[str, Arch], buildable: Sequence[Cell | Twin]
+) -> Iterator[Variant]:
     names = table.choices("archs", list(archs))
     dtypes = cast(list[Dtype], table.choices("dtypes", DTYPES))
+    kernel = table.choice("kernel", ("sm80", "sm90"))
     head_dims: list[int] = table.list_of("head_dim", int, "an integer")
+    step = 16 if kernel == "sm80" else 32  # of an mma; of the narrower swizzle
     for head_dim in head_dims:
-        if not 16 <= head_dim <= 256 or head_dim % 16:
-            table.fail(f"head_dim {head_dim}: must be a multiple of 16, at most 256", "head_dim")
+        if not step <= head_dim <= 256 or head_dim % step:
+            table.fail(
+                f"head_dim {head_dim}: must be a multiple of {step}, at most 256", "head_dim"
+            )
     block_m, block_n = table.integer("block_m", 16, 256), table.integer("block_n", 16, 256)
     for key, block in (("block_m", block_m), ("block_n", block_n)):
         if block % 16:
             table.fail(f"{key} = {block}: must be a multiple of 16, the rows of an mma tile", key)
-    warps = table.integer("warps", 1, 32)
-    if block_m % (16 * warps):
-        table.fail(f"{warps} warps cannot share {block_m} rows in mma tiles of 16", "warps")
     stages = table.integer("stages", 1, 8)
-    q_in_registers = table.boolean("q_in_registers")
-    min_blocks = table.integer("min_blocks", 1, 32)
-    masks = cast(list[Mask], table.choices("masks", MASKS)) if "masks" in table else list(MASKS)
-    serves = Serves(_range(table, "log2_seqlen_q"), _range(table, "log2_seqlen_k"), tuple(masks))
+    if kernel == "sm80":
+        options: Sm80Options | Sm90Options = _sm80_options(table, block_m)
+    else:
+        options = _sm90_options(table, block_m)
+        _check_hopper(table, [cell for cell in buildable if cell.arch.name in names])
+    serves = Serves(
+        _range(table, "log2_seqlen_q"),
+        _range(table, "log2_seqlen_k"),
+        tuple(cast(list[Mask], table.choices("masks", MASKS)) if "masks" in table else MASKS),
+        tuple(
+            cast(list[Layout], table.choices("layouts", LAYOUTS)) if "layouts" in table else LAYOUTS
+        ),
+    )
     reason = table.string("reason")
     table.done()
     for arch in names:
@@ -250,18 +265,49 @@ def _row(table: Table, archs: dict[str, Arch]) -> Iterator[Variant]:
                     head_dim=head_dim,
                     block_m=block_m,
                     block_n=block_n,
-                    warps=warps,
                     stages=stages,
-                    q_in_registers=q_in_registers,
-                    min_blocks=min_blocks,
+                    options=options,
                     serves=serves,
                     reason=reason,
                 )
 
 
-def _variants(root: Table, archs: dict[str, Arch]) -> tuple[Variant, ...]:
+def _sm80_options(table: Table, block_m: int) -> Sm80Options:
+    warps = table.integer("warps", 1, 32)
+    if block_m % (16 * warps):
+        table.fail(f"{warps} warps cannot share {block_m} rows in mma tiles of 16", "warps")
+    return Sm80Options(warps, table.boolean("q_in_registers"), table.integer("min_blocks", 1, 32))
+
+
+def _sm90_options(table: Table, block_m: int) -> Sm90Options:
+    if block_m not in (64, 128, 192):
+        table.fail(
+            f"block_m = {block_m}: must be 64, 128 or 192, for one to three consumer warpgroups",
+            "block_m",
+        )
+    return Sm90Options(table.integer("stages_q", 1, 2), table.boolean("ping_pong"))
+
+
+def _check_hopper(table: Table, cells: Sequence[Cell | Twin]) -> None:
+    """wgmma and setmaxnreg exist in ``sm_90a`` code alone, which nothing else runs."""
+    for cell in cells:
+        if str(cell.target) != "sm_90a":
+            table.fail(
+                f"kernel 'sm90' compiles for sm_90a only, but {cell.name} compiles for "
+                f"{cell.target}; take {cell.arch.name} out of archs",
+                "kernel",
+            )
+
+
+def _variants(
+    root: Table, archs: dict[str, Arch], buildable: Sequence[Cell | Twin]
+) -> tuple[Variant, ...]:
     """All variants; every problem class of every arch is served by exactly one."""
-    rows = [(table, variant) for table in root.tables("variants") for variant in _row(table, archs)]
+    rows = [
+        (table, variant)
+        for table in root.tables("variants")
+        for variant in _row(table, archs, buildable)
+    ]
     names: dict[str, Table] = {}
     for table, variant in rows:
         if variant.name in names:

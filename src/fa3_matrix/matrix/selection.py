@@ -1,6 +1,6 @@
 """Which variant serves a problem: a table indexed by problem class.
 
-A class is (head_dim, dtype, mask, log2 of seqlen_q, log2 of seqlen_k): the smallest compiled
+A class is (head_dim, dtype, mask, layout, log2 of seqlen_q, log2 of seqlen_k): the smallest compiled
 head_dim that holds the problem's, and ceil(log2(seqlen)) clipped to 0..16. The host library indexes
 the same table; the ``serves`` of a manifest's variants are its source there.
 """
@@ -11,9 +11,11 @@ from typing import NamedTuple
 
 from fa3_matrix.matrix.model import (
     DTYPES,
+    LAYOUTS,
     MASKS,
     MAX_LOG2_SEQLEN,
     Dtype,
+    Layout,
     Mask,
     Matrix,
     Variant,
@@ -26,12 +28,13 @@ class ProblemClass(NamedTuple):
     head_dim: int
     dtype: Dtype
     mask: Mask
+    layout: Layout
     log2_seqlen_q: int
     log2_seqlen_k: int
 
     def __str__(self) -> str:
         return (
-            f"head_dim {self.head_dim}, {self.dtype}, {self.mask} mask, "
+            f"head_dim {self.head_dim}, {self.dtype}, {self.mask} mask, {self.layout}, "
             f"log2 seqlen_q {self.log2_seqlen_q}, log2 seqlen_k {self.log2_seqlen_k}"
         )
 
@@ -72,6 +75,7 @@ def problem_class(
     seqlen_k: int,
     causal: bool = False,
     window: tuple[int, int] = (-1, -1),
+    layout: Layout = "aligned",
 ) -> ProblemClass:
     """The class of a problem among the compiled ``head_dims``.
 
@@ -83,23 +87,26 @@ def problem_class(
     if fitting is None:
         raise ValueError(f"head_dim is {head_dim}; the compiled ones are {compiled}")
     mask = mask_of(causal, window, seqlen_q, seqlen_k)
-    return ProblemClass(fitting, dtype, mask, log2_seqlen(seqlen_q), log2_seqlen(seqlen_k))
+    return ProblemClass(fitting, dtype, mask, layout, log2_seqlen(seqlen_q), log2_seqlen(seqlen_k))
 
 
 def served(variant: Variant) -> Iterable[ProblemClass]:
     """Every class that a variant serves."""
     serves = variant.serves
-    for mask, q, k in itertools.product(
-        serves.masks, _inclusive(serves.log2_seqlen_q), _inclusive(serves.log2_seqlen_k)
+    for index in itertools.product(
+        serves.masks,
+        serves.layouts,
+        _inclusive(serves.log2_seqlen_q),
+        _inclusive(serves.log2_seqlen_k),
     ):
-        yield ProblemClass(variant.head_dim, variant.dtype, mask, q, k)
+        yield ProblemClass(variant.head_dim, variant.dtype, *index)
 
 
 def classes(variants: Sequence[Variant]) -> Iterable[ProblemClass]:
-    """Every class that must be served: all dtypes, masks and lengths of each compiled head_dim."""
+    """Every class that must be served: whatever a problem of a compiled head_dim may be."""
     lengths = range(MAX_LOG2_SEQLEN + 1)
     head_dims = sorted({v.head_dim for v in variants})
-    for index in itertools.product(head_dims, DTYPES, MASKS, lengths, lengths):
+    for index in itertools.product(head_dims, DTYPES, MASKS, LAYOUTS, lengths, lengths):
         yield ProblemClass(*index)
 
 
