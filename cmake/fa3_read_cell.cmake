@@ -8,8 +8,8 @@ Read a cell or twin of ``ci/matrix.toml``.
 
   fa3_read_cell(<cell>)
 
-Sets ``FA3_ARCH``, ``FA3_KERNEL`` (folder of cpp/), ``FA3_TOOLKIT``, ``FA3_TARGET`` (entry of ``CUDA_ARCHITECTURES``),
-``FA3_GENCODE`` (the same for nvcc), ``FA3_TWIN_OF``, ``FA3_FORM``, ``FA3_VARIANTS``, and ``<variant>_DTYPE`` and the like for each variant.
+Sets ``FA3_ARCH``, ``FA3_TOOLKIT``, ``FA3_TARGET`` (entry of ``CUDA_ARCHITECTURES``), ``FA3_GENCODE`` (the same for nvcc),
+``FA3_TWIN_OF``, ``FA3_FORM``, ``FA3_VARIANTS``, and for each variant ``<variant>_KERNEL`` (folder of cpp/), ``<variant>_DTYPE`` and the like.
 A changed matrix configures again.
 #]=======================================================================]
 include_guard(GLOBAL)

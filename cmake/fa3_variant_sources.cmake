@@ -8,8 +8,9 @@ Write one source file for each variant of the cell.
 
   fa3_variant_sources(<out-var>)
 
-Expands ``cpp/<kernel>/forward.cu.in`` to ``<binary folder>/generated/<variant>.cu`` and returns the paths. One variant a
-file: files compile in parallel, and a fatbin can hold only one image for a target without device linking.
+Expands ``cpp/<kernel>/forward.cu.in``, of each variant's own kernel, to ``<binary folder>/generated/<variant>.cu`` and returns
+the paths. What a kernel has no option for expands to nothing. One variant a file: files compile in parallel, and a fatbin can
+hold only one image for a target without device linking.
 #]=======================================================================]
 include_guard(GLOBAL)
 
@@ -21,14 +22,17 @@ function(fa3_variant_sources out_var)
   foreach(FA3_VARIANT IN LISTS FA3_VARIANTS)
     foreach(
       fact
+      KERNEL
       DTYPE
       HEAD_DIM
       BLOCK_M
       BLOCK_N
-      WARPS
       STAGES
+      WARPS
       Q_IN_REGISTERS
       MIN_BLOCKS
+      STAGES_Q
+      PING_PONG
     )
       set(FA3_${fact} "${${FA3_VARIANT}_${fact}}")
     endforeach()

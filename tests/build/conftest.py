@@ -23,6 +23,7 @@ _VARIANTS = """
 [[variants]]
 archs = ["sm80", "sm90", "sm100"]
 dtypes = ["bf16", "fp16"]
+kernel = "sm80"
 head_dim = [16]
 block_m = 16
 block_n = 16
@@ -40,25 +41,23 @@ class Tree:
     def __init__(self, root: Path, extra_matrix: str = "") -> None:
         self.root = root
         (root / "ci").mkdir(parents=True)
-        (root / "cpp" / "tiny").mkdir(parents=True)
+        (root / "cpp" / "sm80").mkdir(parents=True)
         shutil.copyfile(REPOSITORY / "CMakeLists.txt", root / "CMakeLists.txt")
         for name in ("cmake", "src", "cpp/attention"):
             (root / name).symlink_to(REPOSITORY / name)
         text = (REPOSITORY / "ci" / "matrix.toml").read_text(encoding="utf-8")
         before, _, rest = text.partition("\n[[variants]]")
         suites = rest[rest.index("\n[suites.") :]
-        text = (
-            before.replace('kernel = "sm80"', 'kernel = "tiny"') + _VARIANTS + extra_matrix + suites
-        )
+        text = before + _VARIANTS + extra_matrix + suites
         (root / "ci" / "matrix.toml").write_text(text, encoding="utf-8")
         self.matrix = matrix.load(root / "ci" / "matrix.toml")
         (root / "CMakePresets.json").write_text(presets(self.matrix), encoding="utf-8")
-        shutil.copyfile(KERNELS / "forward.cu.in", root / "cpp" / "tiny" / "forward.cu.in")
+        shutil.copyfile(KERNELS / "forward.cu.in", root / "cpp" / "sm80" / "forward.cu.in")
         self.use("plain")
 
     def use(self, kernel: str) -> None:
         """Choose the kernel's body."""
-        shutil.copyfile(KERNELS / f"{kernel}.cuh", self.root / "cpp" / "tiny" / "body.cuh")
+        shutil.copyfile(KERNELS / f"{kernel}.cuh", self.root / "cpp" / "sm80" / "body.cuh")
 
     def compile(
         self,
@@ -83,7 +82,7 @@ class Tree:
         gencode: list[str] | None,
         template: str | None,
     ) -> Path:
-        text = template or (self.root / "cpp" / "tiny" / "forward.cu.in").read_text(
+        text = template or (self.root / "cpp" / "sm80" / "forward.cu.in").read_text(
             encoding="utf-8"
         )
         facts = {
@@ -92,9 +91,9 @@ class Tree:
             "HEAD_DIM": variant.head_dim,
             "BLOCK_M": variant.block_m,
             "BLOCK_N": variant.block_n,
-            "WARPS": variant.warps,
             "STAGES": variant.stages,
-            "MIN_BLOCKS": variant.min_blocks,
+            "WARPS": variant.options.warps,
+            "MIN_BLOCKS": variant.options.min_blocks,
         }
         for name, value in facts.items():
             text = text.replace(f"@FA3_{name}@", str(value))

@@ -30,6 +30,8 @@ def test_a_right_build_is_described(tree, cell):
     )
     assert manifest.capability_range == [list(bound) for bound in stated.target.capability_range()]
     assert variant.images == [str(stated.target)]
+    assert (variant.kernel, variant.tma_columns) == ("sm80", 0)
+    assert manifest.forward_abi >= 2
     assert (variant.threads, variant.dynamic_shared_bytes, variant.static_shared_bytes) == (
         32,
         4096,
@@ -41,6 +43,7 @@ def test_a_right_build_is_described(tree, cell):
     assert variant.sass.opcodes["STG"] >= 1
     assert variant.occupancy.ctas_per_sm == variant.occupancy.warps_per_sm == 32
     assert variant.serves.log2_seqlen_q == [0, 16]
+    assert variant.serves.layouts == ["aligned", "unaligned"]
     assert manifest.build_seconds > 0
     assert manifest.peak_compiler_bytes > 2**24
     assert "-O3" in manifest.flags
@@ -162,11 +165,14 @@ def test_another_toolkits_code_fails(tree, monkeypatch):
 
 
 def test_the_kernel_must_say_what_the_matrix_says(tree):
-    template = (tree.root / "cpp/tiny/forward.cu.in").read_text()
+    template = (tree.root / "cpp/sm80/forward.cu.in").read_text()
     objects = tree.compile(
         "sm80-cu133", template=template.replace("32 * @FA3_WARPS@, DYNAMIC", "64, DYNAMIC")
     )
     with pytest.raises(AuditError, match=r"the kernel says .*threads=64.* say .*threads=32"):
+        tree.audit("sm80-cu133", objects)
+    objects = tree.compile("sm80-cu133", "-DTMA_COLUMNS=64")
+    with pytest.raises(AuditError, match=r"the kernel says .*tma_columns=64.* say .*tma_columns=0"):
         tree.audit("sm80-cu133", objects)
     missing = template[: template.index('extern "C" __device__ const')]
     with pytest.raises(AuditError, match="has no fa3_fwd_sm80_bf16_d16_m16n16_info object"):

@@ -34,7 +34,7 @@ def test_builds_again_only_what_changed(tree):
     assert _compiled(first) == objects
     assert (first.folder / "manifest.json").stat().st_mtime_ns == written
     # The body is a header of the generated source: the compiler's own dependency file has to name it.
-    body = tree.root / "cpp/tiny/body.cuh"
+    body = tree.root / "cpp/sm80/body.cuh"
     body.write_text(body.read_text().replace("SCALE", "3.0f"))
     second = build_cell("sm90-cu133", root=tree.root)
     assert all(after > objects[path] for path, after in _compiled(first).items())
@@ -88,7 +88,7 @@ def test_a_cell_is_installed_and_a_twin_is_not(tree, tmp_path):
 def test_errors_say_what_is_wrong(tree):
     with pytest.raises(MatrixError, match="no cell is named 'sm42'"):
         build_cell("sm42", root=tree.root)
-    (tree.root / "cpp/tiny/body.cuh").write_text("#error stop here\n")
+    (tree.root / "cpp/sm80/body.cuh").write_text("#error stop here\n")
     with pytest.raises(BuildError, match="stop here"):
         build_cell("sm80-cu133", root=tree.root)
 

@@ -97,7 +97,7 @@ class Auditor:
         self._cell = cell
         self._places = places
         self._tools = toolkits.inspection()
-        self._abi = checks.abi_version(places.source)
+        self.abi = checks.abi_version(places.source)
 
     @cached_property
     def assembler(self) -> str:
@@ -143,12 +143,14 @@ class Auditor:
             bytes=compiled.path.stat().st_size,
             images=[str(self._cell.target)],
             op="fwd",
+            kernel=variant.kernel,
             dtype=variant.dtype,
             head_dim=variant.head_dim,
             block_m=variant.block_m,
             block_n=variant.block_n,
             stages=variant.stages,
             threads=info.threads,
+            tma_columns=info.tma_columns,
             dynamic_shared_bytes=info.dynamic_shared_bytes,
             static_shared_bytes=usage.static_shared_bytes,
             registers=usage.registers,
@@ -200,7 +202,7 @@ class Auditor:
                 f"the cubin has no {variant.name}_info object (found: {sorted(contents.variants)})"
             )
         info = contents.variants[variant.name]
-        wanted = checks.expected_info(variant, self._abi, info.dynamic_shared_bytes)
+        wanted = checks.expected_info(variant, self.abi, info.dynamic_shared_bytes)
         if info != wanted:
             raise AuditError(f"the kernel says {info}, ci/matrix.toml and the headers say {wanted}")
         return contents
@@ -315,6 +317,7 @@ def run(
         twin_of=cell.twin_of,
         target=str(cell.target),
         form=cell.target.form,
+        forward_abi=auditor.abi,
         capability_range=[list(lowest), list(highest)],
         toolkit=ToolkitRecord(cell.toolkit.version, nvcc_release),
         assembled=AssemblyRecord(str(cell.assemble), auditor.assembler) if cell.assemble else None,

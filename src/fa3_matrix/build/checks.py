@@ -7,7 +7,6 @@ from fa3_matrix.build import cubin, fatbin, ptxas
 from fa3_matrix.errors import AuditError
 from fa3_matrix.matrix import Target, Variant
 
-_WARP = 32
 _ABI_VERSION = re.compile(r"kForwardAbiVersion\s*=\s*(\d+)\s*;")
 
 
@@ -27,10 +26,11 @@ def expected_info(variant: Variant, abi: int, dynamic_shared_bytes: int) -> cubi
         head_dim=variant.head_dim,
         block_m=variant.block_m,
         block_n=variant.block_n,
-        threads=variant.warps * _WARP,
+        threads=variant.threads,
         dynamic_shared_bytes=dynamic_shared_bytes,
         stages=variant.stages,
         is_bf16=int(variant.dtype == "bf16"),
+        tma_columns=variant.tma_columns,
     )
 
 

@@ -30,15 +30,16 @@ class VariantInfo:
     dynamic_shared_bytes: int
     stages: int
     is_bf16: int
+    tma_columns: int
 
     @classmethod
     def unpack(cls, data: bytes) -> "VariantInfo":
-        """Read the object's bytes (eight little-endian int32).
+        """Read the object's bytes (nine little-endian int32).
 
         Raises:
             ValueError: the size is another one: header and reader have drifted.
         """
-        layout = struct.Struct("<8i")
+        layout = struct.Struct("<9i")
         if len(data) != layout.size:
             raise ValueError(f"VariantInfo has {len(data)} bytes, expected {layout.size}")
         return cls(*layout.unpack(data))

@@ -47,16 +47,21 @@ class SassRecord:
 
 @dataclass(frozen=True)
 class ServesRecord:
-    """The problem classes a variant serves: inclusive ranges of ceil(log2(seqlen)), and masks."""
+    """The problem classes a variant serves: inclusive ranges of ceil(log2(seqlen)), masks and layouts."""
 
     log2_seqlen_q: list[int]
     log2_seqlen_k: list[int]
     masks: list[str]
+    layouts: list[str]
 
 
 @dataclass(frozen=True)
 class VariantRecord:
-    """One variant: file, shape, and what the compiler made of it. Sizes in bytes, spills in bytes a thread."""
+    """One variant: file, shape, and what the compiler made of it. Sizes in bytes, spills in bytes a thread.
+
+    ``kernel``: the folder of ``cpp/`` it comes from. ``tma_columns``: of the boxes that TMA loads, 0 without TMA.
+    ``registers``: of a thread at launch; warpgroups may redistribute them afterwards.
+    """
 
     name: str
     file: str
@@ -64,12 +69,14 @@ class VariantRecord:
     bytes: int
     images: list[str]
     op: str
+    kernel: str
     dtype: str
     head_dim: int
     block_m: int
     block_n: int
     stages: int
     threads: int
+    tma_columns: int
     dynamic_shared_bytes: int
     static_shared_bytes: int
     registers: int
@@ -93,6 +100,7 @@ class Manifest:
     ``build_seconds`` is the wall time during which at least one compiler of this build ran, the last compile of each
     variant; ``peak_compiler_bytes`` the largest resident size of one compiler process. ``git_revision`` is None outside
     a git checkout; it and ``git_dirty`` are of the moment of the last audit. ``package_version``: None outside a wheel.
+    ``forward_abi``: version of the parameters that its kernels take.
     """
 
     cell: str
@@ -100,6 +108,7 @@ class Manifest:
     twin_of: str | None
     target: str
     form: str
+    forward_abi: int
     capability_range: list[list[int]]
     toolkit: ToolkitRecord
     assembled: AssemblyRecord | None
