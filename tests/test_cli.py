@@ -43,6 +43,7 @@ def variant(name: str, head_dim: int, content: bytes) -> dict[str, Any]:
         "block_m": 128,
         "block_n": 64,
         "threads": 128,
+        "tma_columns": 0,
         "registers": 168,
         "spill_store_bytes": 4,
         "spill_load_bytes": 8,
@@ -54,6 +55,7 @@ def variant(name: str, head_dim: int, content: bytes) -> dict[str, Any]:
             "log2_seqlen_q": [0, 16],
             "log2_seqlen_k": [0, 16],
             "masks": ["full", "causal"],
+            "layouts": ["aligned", "unaligned"],
         },
     }
 
@@ -74,6 +76,7 @@ def build(tmp_path: Path) -> Path:
         "twin_of": None,
         "target": "sm_90a",
         "form": "sass",
+        "forward_abi": 2,
         "capability_range": [[9, 0], [9, 0]],
         "toolkit": {"version": "13.3", "nvcc": "13.3.73"},
         "git_revision": "0123456789abcdef",

@@ -231,6 +231,10 @@ def explain(
     window: Annotated[
         tuple[int, int], typer.Option(metavar="LEFT RIGHT", help="Sliding window; -1: no limit.")
     ] = (-1, -1),
+    layout: Annotated[
+        str,
+        typer.Option(help="aligned: TMA can describe the tensors; unaligned: docs/selection.md."),
+    ] = "aligned",
     capability: Annotated[
         str | None,
         typer.Option(help="Compute capability such as 9.0. Default: this machine's GPU."),
@@ -256,6 +260,7 @@ def explain(
             dtype=dtype,
             causal=causal,
             window_size=window,
+            layout=layout,
             compute_capability=capability,
             builds=builds,
         )

@@ -33,6 +33,8 @@ def make_variant(
     log2_seqlen_k: tuple[int, int] = (0, 16),
     masks: frozenset[str] = frozenset({"full", "causal", "local"}),
     block_m: int = 128,
+    layouts: frozenset[str] = frozenset({"aligned", "unaligned"}),
+    tma_columns: int = 0,
 ) -> Variant:
     name = f"fa3_fwd_sm90_{dtype}_d{head_dim}_m{block_m}n64"
     return Variant(
@@ -44,13 +46,20 @@ def make_variant(
         block_n=64,
         threads=128,
         dynamic_shared_bytes=49152,
+        tma_columns=tma_columns,
         log2_seqlen_q=log2_seqlen_q,
         log2_seqlen_k=log2_seqlen_k,
         masks=masks,
+        layouts=layouts,
     )
 
 
-def make_build(target: str = "sm_90a", *variants: Variant, cell: str = "sm90-cu133") -> Build:
+def make_build(
+    target: str = "sm_90a",
+    *variants: Variant,
+    cell: str = "sm90-cu133",
+    forward_abi: int | None = None,
+) -> Build:
     parsed = Target.parse(target)
     default = tuple(
         make_variant(dtype, head_dim, served, block_m=block_m)
@@ -65,6 +74,9 @@ def make_build(target: str = "sm_90a", *variants: Variant, cell: str = "sm90-cu1
         target=parsed,
         toolkit="13.3",
         twin_of=None,
+        forward_abi=library.load().fa3_forward_abi_version()
+        if forward_abi is None
+        else forward_abi,
         capability_range=parsed.capability_range(),
         variants=variants or default,
     )
@@ -134,7 +146,7 @@ class ParamsStruct(ctypes.Structure):
         *((name, ctypes.c_float) for name in ("softmax_scale", "softcap")),
         *((name, ctypes.c_int32) for name in ("window_left", "window_right")),
         *((name, ctypes.c_int32) for name in ("num_m_blocks", "heads_per_section")),
-        *((name, ctypes.c_int32) for name in ("q_aligned", "kv_aligned")),
+        *((name, ctypes.c_int32) for name in ("ticket", "q_aligned", "kv_aligned")),
     )
 
 

@@ -21,10 +21,12 @@ def write_build(folder, cell="sm90-cu133", target="sm_90a", toolkit="13.3", twin
         "block_n": 64,
         "threads": 128,
         "dynamic_shared_bytes": 49152,
+        "tma_columns": 0,
         "serves": {
             "log2_seqlen_q": [0, 16],
             "log2_seqlen_k": [0, 16],
             "masks": ["full", "causal", "local"],
+            "layouts": ["aligned", "unaligned"],
         },
     }
     manifest = {
@@ -34,6 +36,7 @@ def write_build(folder, cell="sm90-cu133", target="sm_90a", toolkit="13.3", twin
         "target": target,
         "toolkit": {"version": toolkit, "nvcc": "13.3.73"},
         "twin_of": twin_of,
+        "forward_abi": builds.library.load().fa3_forward_abi_version(),
         "capability_range": [low, high],
         "variants": [variant],
     }
@@ -142,6 +145,14 @@ def test_malformed_manifest(tmp_path, key, value):
     file.write_text(json.dumps(json.loads(file.read_text()) | {key: value}))
     with pytest.raises(BuildError, match="not a manifest of this version"):
         builds.Build.read(file.parent)
+
+
+def test_kernels_of_another_abi_are_refused(tmp_path):
+    file = write_build(tmp_path / "a") / "manifest.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"forward_abi": 1}))
+    wording = r"build sm90-cu133: its kernels take parameters of version 1, this host library .* 2;"
+    with pytest.raises(BuildError, match=wording):
+        fa3_matrix.use_build(file.parent)
 
 
 def test_missing_host_library(tmp_path, monkeypatch):

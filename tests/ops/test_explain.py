@@ -36,7 +36,25 @@ def test_decision_and_rejections(used):
     assert "fa3_fwd_sm90_fp16_d128_m64n64: it is for fp16" in reasons
     # Every build and, in those that run here, every variant is accounted for.
     assert len(reasons) == 2 + len(used[1].variants) - 1
-    assert str(decision).startswith("bf16, head_dim 72, causal mask, seqlen_q 64, seqlen_k 4096 on")
+    assert str(decision).startswith(
+        "bf16, head_dim 72, causal mask, aligned, seqlen_q 64, seqlen_k 4096 on"
+    )
+
+
+@pytest.mark.parametrize("layout,other", [("aligned", "unaligned"), ("unaligned", "aligned")])
+def test_layout_is_a_reason(monkeypatch, make_build, make_variant, layout, other):
+    both = {
+        name: make_variant(layouts=frozenset({name}), block_m=block_m)
+        for name, block_m in (("aligned", 192), ("unaligned", 128))
+    }
+    monkeypatch.setattr(builds._active, "builds", (make_build("sm_90a", *both.values()),))
+    decision = fa3_matrix.explain(
+        seqlen_q=99, seqlen_k=99, head_dim=64, layout=layout, compute_capability="9.0"
+    )
+    assert decision.variant == both[layout]
+    assert [str(rejection) for rejection in decision.rejected] == [
+        f"{both[other].name}: it serves {other} tensors only"
+    ]
 
 
 @pytest.mark.usefixtures("used")
@@ -63,6 +81,7 @@ def test_nothing_serves():
         ({"head_dim": 264}, "head_dim is 264"),
         ({"head_dim": 12}, "head_dim is 12"),
         ({"seqlen_k": -1}, "seqlen_k is -1"),
+        ({"layout": "diagonal"}, "layout is 'diagonal'; aligned and unaligned exist"),
         ({"compute_capability": "hopper"}, "not a compute capability"),
     ],
 )

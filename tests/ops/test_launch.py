@@ -27,9 +27,10 @@ def fake_driver(tmp_path_factory) -> Path:
     if compiler is None:
         pytest.skip("no C++ compiler to build the recording driver with")
     made = tmp_path_factory.mktemp("driver") / "libcuda.so.1"
-    source = Path(__file__).parent / "fake_driver" / "driver.cpp"
+    here = Path(__file__).parent
     options = ["-std=c++20", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", str(made)]
-    subprocess.run([compiler, *options, str(source)], check=True)
+    options.append(f"-I{here.parents[1] / 'cpp'}")
+    subprocess.run([compiler, *options, str(here / "fake_driver" / "driver.cpp")], check=True)
     return made
 
 
@@ -37,9 +38,9 @@ def fake_driver(tmp_path_factory) -> Path:
 def run(fake_driver, make_build, make_variant, tmp_path):
     """Run calls under the recording driver; return its log's lines, or raise what a call raised."""
 
-    def run(*calls, environment=None, target="sm_90a"):
+    def run(*calls, environment=None, target="sm_90a", **facts):
         fatbin = tmp_path / "kernel.fatbin"
-        variant = make_variant()
+        variant = make_variant(**facts)
         variant = type(variant)(**{**vars(variant), "file": fatbin})
         if not (environment or {}).get("NO_FATBIN"):
             fatbin.write_bytes(b"a fatbin\0")
@@ -152,3 +153,83 @@ def test_no_such_device(run, api):
 def test_missing_fatbin(run, call):
     with pytest.raises(BuildError, match=r"can't read the fatbin .*kernel\.fatbin"):
         run((call, 0), environment={"NO_FATBIN": "1"})
+
+
+@pytest.fixture
+def run_tma(run):
+    """As ``run``, with a variant that loads by TMA."""
+
+    def run_tma(*calls, tma_columns=64, **facts):
+        facts |= {"layouts": frozenset({"aligned"}), "tma_columns": tma_columns}
+        return run(*calls, environment={"FAKE_TMA": "1"}, **facts)
+
+    return run_tma
+
+
+def starting(log, word):
+    return [line for line in log if line.startswith(word)]
+
+
+def test_tma_maps_are_made_once_and_the_grid_is_persistent(run_tma, api):
+    """Query rows in tiles of 128, keys in steps of 64; a batch of 8 has more tiles than the GPU has SMs."""
+    q, k = api.tensor(8, 300, 8, 64, data=0x1000), api.tensor(8, 500, 2, 64, data=0x2000)
+    v = api.tensor(8, 500, 2, 64, data=0x3000)
+    small = api.tensor(1, 300, 8, 64, data=0x1000)
+    log = run_tma(
+        (api.forward(q, k, v), 2), (api.forward(q, k, v), 2), (api.forward(small, small), 2)
+    )
+    box = "steps 1 1 1 1"
+    assert starting(log, "map ") == [
+        f"map 0x1000 dtype 9 rank 4 sizes 64 300 8 8 strides 1024 128 307200 box 64 128 1 1 {box}",
+        f"map 0x2000 dtype 9 rank 4 sizes 64 500 2 8 strides 256 128 128000 box 64 64 1 1 {box}",
+        f"map 0x3000 dtype 9 rank 4 sizes 64 500 2 8 strides 256 128 128000 box 64 64 1 1 {box}",
+        f"map 0x1000 dtype 9 rank 4 sizes 64 300 8 1 strides 1024 128 16 box 64 128 1 1 {box}",
+        f"map 0x1000 dtype 9 rank 4 sizes 64 300 8 1 strides 1024 128 16 box 64 64 1 1 {box}",
+    ]
+    assert [line.split()[3] for line in starting(log, "launch")] == ["132", "132", "24"]
+    maps = [line.partition(" ticket")[0] for line in starting(log, "maps")]
+    assert maps == [*["maps 1000:128 2000:64 3000:64"] * 2, "maps 1000:128 1000:64 1000:64"]
+    assert not starting(log, "misaligned")
+
+
+def test_tma_maps_of_varlen_and_narrow_heads(run_tma, api):
+    cu_seqlens = api.tensor(3, dtype=api.INT32, data=16)
+    q = api.tensor(300, 4, 40, dtype=api.FP16, data=0x1000)
+    empty = api.tensor(0, 4, 40, dtype=api.FP16, data=0)
+    call = api.forward(
+        q, empty, is_varlen=1, cu_seqlens_q=cu_seqlens, cu_seqlens_k=cu_seqlens, max_seqlen_q=200
+    )
+    log = run_tma((call, 2), dtype="fp16", head_dim=96, tma_columns=32)
+    box = "steps 1 1 1 1"
+    assert starting(log, "map ") == [
+        f"map 0x1000 dtype 6 rank 4 sizes 40 300 4 1 strides 320 80 16 box 32 128 1 1 {box}",
+        # Nothing will be loaded through it, so it may name any memory.
+        f"map 0x1000 dtype 6 rank 4 sizes 40 1 4 1 strides 16 80 16 box 32 64 1 1 {box}",
+    ]
+
+
+def tickets(log):
+    return [int(line.rpartition(" ")[2]) for line in starting(log, "maps")]
+
+
+def test_a_ticket_belongs_to_a_stream_and_to_each_captured_launch(run_tma, call):
+    streams = (2, 4, 2, 0, 5, 4, 5, 7, 0)
+    found = tickets(run_tma(*((call, stream) for stream in streams)))
+    eager = {}
+    for stream, ticket in zip(streams, found, strict=True):
+        if stream % 2 == 0:
+            assert eager.setdefault(stream, ticket) == ticket
+    assert len(set(eager.values())) == 3
+    assert all(0 <= ticket < 8192 for ticket in eager.values())
+    assert [t for s, t in zip(streams, found, strict=True) if s % 2] == [8192, 8193, 8194]
+
+
+def test_without_a_ticket_left_the_order_is_fixed(run_tma, call):
+    found = tickets(run_tma(*((call, 2 * n) for n in range(9000))))
+    given = [ticket for ticket in found if ticket >= 0]
+    assert len(set(given)) == len(given)
+    assert max(given) < 8192
+    assert len(given) > 8000
+    assert set(found) - set(given) == {-1}
+    captured = tickets(run_tma(*((call, 1) for _ in range(8194))))
+    assert captured == [*range(8192, 16384), -1, -1]

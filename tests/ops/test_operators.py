@@ -120,7 +120,7 @@ def test_precise_errors(ops):
     unknown = RuntimeError("of torch's own")
     assert operators.precise(unknown, meta) is unknown
     with pytest.raises(ValueError):
-        library.call("fa3_select", 10**6, 15, 64, 0, 1, 1, None)
+        library.call("fa3_select", 10**6, 15, 64, 0, 0, 1, 1, None)
     stated = operators.precise(RuntimeError("no build has the handle 1000000"), meta)
     assert type(stated) is ValueError
     memory = operators.precise(RuntimeError("CUDA out of memory: torch could not ..."), meta)
@@ -156,10 +156,10 @@ def test_host_library_loads_without_torch_or_driver():
     output = run_python(
         "import sys, fa3_matrix\n"
         "from fa3_matrix.ops import library\n"
-        "print(library.load().fa3_forward_abi_version(), 'torch' in sys.modules)\n"
+        "print(library.load().fa3_forward_abi_version() > 0, 'torch' in sys.modules)\n"
         "print('libcuda.so' in open('/proc/self/maps').read())\n"
     )
-    assert output.split() == ["1", "False", "False"]
+    assert output.split() == ["True", "False", "False"]
 
 
 def test_operator_library_without_torch_is_an_ordinary_error():

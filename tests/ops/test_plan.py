@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fa3_matrix.matrix.selection import mask_of
 from fa3_matrix.ops import builds
-from fa3_matrix.ops.explain import mask_of
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def test_dense(api, build):
     assert (p.q_aligned, p.kv_aligned) == (1, 1)
     assert (p.cu_seqlens_q, p.cu_seqlens_k, p.seqused_q, p.seqused_k) == (None,) * 4
     # head_dim 72 is served by d128, seqlen_q 300 by block_m 128.
-    assert (p.num_m_blocks, tiles) == (3, 3 * 8 * 2)
+    assert (p.num_m_blocks, tiles, p.ticket) == (3, 3 * 8 * 2, -1)
     assert variant == 3
 
 
@@ -113,6 +113,31 @@ def test_alignment(api, build, data, strides, sizes, which):
     ]
     aligned = all(start % 16 == 0 for start in starts)
     assert (p.q_aligned, p.kv_aligned) == ((aligned, True) if which == "q" else (True, aligned))
+
+
+@pytest.fixture(scope="module")
+def build_of_two_layouts(make_build, make_variant):
+    layouts = ("aligned", "unaligned")
+    both = [make_variant(layouts=frozenset({layout})) for layout in layouts]
+    return builds.create(make_build("sm_90a", *both))
+
+
+@given(
+    data=st.sampled_from([0, 2, 8, 16, 4096]),
+    strides=st.tuples(*[st.sampled_from([0, 4, 8, 64, 2**39 - 8, 2**39])] * 3),
+    sizes=st.tuples(*[st.sampled_from([0, 1, 2])] * 3),
+    which=st.sampled_from("qkv"),
+)
+def test_layout(api, build_of_two_layouts, data, strides, sizes, which):
+    """Aligned exactly if a TMA map may state the address and each stride that matters."""
+    batch, rows, heads = sizes[0], sizes[1], max(sizes[2], 1)
+    odd = api.tensor(batch, rows, heads, 64, strides=(*strides, 1), data=data)
+    plain = api.tensor(batch, rows, heads, 64)
+    call = api.forward(*(odd if name == which else plain for name in "qkv"))
+    steps = [s for size, s in zip((batch, rows, heads), strides, strict=True) if size > 1]
+    aligned = data % 16 == 0 and all(0 < s < 2**39 and s % 8 == 0 for s in steps)
+    _, variant, _ = api.plan(call, build_of_two_layouts)
+    assert variant == (0 if aligned else 1)
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 from fa3_matrix import matrix
 from fa3_matrix.errors import BuildError, NoKernelError
 from fa3_matrix.matrix import selection
+from fa3_matrix.matrix.selection import log2_seqlen
 from fa3_matrix.ops import builds, library
-from fa3_matrix.ops.explain import Problem, choose, log2_seqlen
+from fa3_matrix.ops.explain import Problem, choose
 
 ALL_MASKS = ("full", "causal", "local")
+LAYOUTS = ("aligned", "unaligned")
 LENGTHS = st.one_of(st.integers(0, 200), st.integers(0, 200_000), st.sampled_from([2**31, 2**40]))
 
 
@@ -26,13 +28,19 @@ def disjoint_variants(draw, make_variant):
             cut_q, cut_k = draw(st.integers(0, 15)), draw(st.integers(0, 15))
             masks = draw(st.permutations(ALL_MASKS))
             split = draw(st.integers(0, 3))
-            for part, q, k in itertools.product(
+            layouts = draw(st.sampled_from([[LAYOUTS], [LAYOUTS[:1], LAYOUTS[1:]]]))
+            for part, layout, q, k in itertools.product(
                 (masks[:split], masks[split:]),
+                layouts,
                 ((0, cut_q), (cut_q + 1, 16)),
                 ((0, cut_k), (cut_k + 1, 16)),
             ):
                 if part and draw(st.integers(0, 4)):
-                    variants.append(make_variant(dtype, head_dim, q, k, frozenset(part)))
+                    variants.append(
+                        make_variant(
+                            *(dtype, head_dim, q, k, frozenset(part)), layouts=frozenset(layout)
+                        )
+                    )
     return draw(st.permutations(variants))
 
 
@@ -43,6 +51,7 @@ problems = st.builds(
     st.sampled_from(ALL_MASKS),
     LENGTHS,
     LENGTHS,
+    st.sampled_from(LAYOUTS),
 )
 
 
@@ -53,6 +62,7 @@ def selected(handle: int, problem: Problem) -> int:
         library.DTYPE_NUMBERS[problem.dtype],
         problem.head_dim,
         library.MASK_NUMBERS[problem.mask],
+        library.LAYOUT_NUMBERS[problem.layout],
         problem.seqlen_q,
         problem.seqlen_k,
     )
@@ -85,6 +95,8 @@ def test_table_equals_matrix(arch, make_variant, make_build):
                 v.serves.log2_seqlen_k,
                 frozenset(v.serves.masks),
                 v.block_m,
+                frozenset(v.serves.layouts),
+                v.tma_columns,
             )
             for v in rows
         ),
@@ -92,7 +104,7 @@ def test_table_equals_matrix(arch, make_variant, make_build):
     handle = builds.create(build)
     for index, variant in selection.table(stated, arch).items():
         seqlens = 2**index.log2_seqlen_q, 2**index.log2_seqlen_k
-        problem = Problem(index.dtype, index.head_dim, index.mask, *seqlens)
+        problem = Problem(index.dtype, index.head_dim, index.mask, *seqlens, index.layout)
         assert rows[selected(handle, problem)] == variant, index
 
 
@@ -112,6 +124,10 @@ def test_two_variants_for_one_class(make_variant, make_build):
 def test_impossible_variant(make_variant, make_build):
     with pytest.raises(BuildError, match="impossible values"):
         builds.create(make_build("sm_90a", make_variant(log2_seqlen_q=(3, 17))))
+    with pytest.raises(BuildError, match="impossible values"):
+        builds.create(make_build("sm_90a", make_variant(tma_columns=48)))
+    with pytest.raises(BuildError, match="loads by TMA, so it can serve aligned tensors only"):
+        builds.create(make_build("sm_90a", make_variant(tma_columns=64)))
 
 
 def decide(capability: int, *, head_dim: int = 64) -> tuple[int, int]:
@@ -121,7 +137,7 @@ def decide(capability: int, *, head_dim: int = 64) -> tuple[int, int]:
         capability,
         15,
         head_dim,
-        0,
+        *(0, 0),
         1024,
         1024,
         ctypes.byref(build),
@@ -162,7 +178,9 @@ def test_no_build_for_this_gpu(make_build):
 
 def test_no_variant_for_this_problem(make_variant, make_build):
     activate(builds.create(make_build("sm_90a", make_variant(head_dim=64))))
-    with pytest.raises(NoKernelError, match=r"no kernel for bf16, head_dim 128, mask full"):
+    with pytest.raises(
+        NoKernelError, match=r"no kernel for bf16, head_dim 128, mask full, aligned layout"
+    ):
         decide(90, head_dim=128)
 
 

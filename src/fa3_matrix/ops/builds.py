@@ -28,9 +28,11 @@ class Variant:
     block_n: int
     threads: int
     dynamic_shared_bytes: int
+    tma_columns: int
     log2_seqlen_q: tuple[int, int]
     log2_seqlen_k: tuple[int, int]
     masks: frozenset[str]
+    layouts: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Build:
     target: Target
     toolkit: str
     twin_of: str | None
+    forward_abi: int
     capability_range: tuple[ComputeCapability, ComputeCapability]
     variants: tuple[Variant, ...] = field(repr=False)
 
@@ -76,6 +79,7 @@ class Build:
                 target=Target.parse(manifest["target"]),
                 toolkit=manifest["toolkit"]["version"],
                 twin_of=manifest["twin_of"],
+                forward_abi=manifest["forward_abi"],
                 capability_range=(ComputeCapability(*low), ComputeCapability(*high)),
                 variants=tuple(_variant(path, entry) for entry in manifest["variants"]),
             )
@@ -185,11 +189,16 @@ def handle(build: Build) -> int:
 
 
 def create(build: Build) -> int:
-    """Make a build known to the host library and return its handle; :func:`handle` does so once."""
+    """Make a build known to the host library and return its handle; :func:`handle` does so once.
+
+    Raises:
+        BuildError: it contradicts itself, or its kernels take other parameters than the host library passes.
+    """
     low, high = build.capability_range
     made = library.call(
         "fa3_build_create",
         build.cell.encode(),
+        build.forward_abi,
         low.major * 10 + low.minor,
         high.major * 10 + high.minor,
         build.target.form == "ptx",
@@ -204,9 +213,11 @@ def create(build: Build) -> int:
             block_n=variant.block_n,
             threads=variant.threads,
             dynamic_shared_bytes=variant.dynamic_shared_bytes,
+            tma_columns=variant.tma_columns,
             log2_seqlen_q=variant.log2_seqlen_q,
             log2_seqlen_k=variant.log2_seqlen_k,
             masks=sum(1 << library.MASK_NUMBERS[mask] for mask in variant.masks),
+            layouts=sum(1 << library.LAYOUT_NUMBERS[layout] for layout in variant.layouts),
         )
         library.call("fa3_build_add_variant", made, ctypes.byref(struct))
     library.call("fa3_build_finish", made)
@@ -262,12 +273,19 @@ def _variant(folder: Path, entry: dict[str, Any]) -> Variant:
         block_n=entry["block_n"],
         threads=entry["threads"],
         dynamic_shared_bytes=entry["dynamic_shared_bytes"],
+        tma_columns=entry["tma_columns"],
         log2_seqlen_q=(low_q, high_q),
         log2_seqlen_k=(low_k, high_k),
         masks=frozenset(serves["masks"]),
+        layouts=frozenset(serves["layouts"]),
     )
-    if variant.dtype not in library.DTYPE_NUMBERS or not variant.masks <= set(library.MASK_NUMBERS):
+    if (
+        variant.dtype not in library.DTYPE_NUMBERS
+        or not variant.masks <= set(library.MASK_NUMBERS)
+        or not variant.layouts <= set(library.LAYOUT_NUMBERS)
+    ):
         raise ValueError(
-            f"variant {variant.name}: dtype {variant.dtype}, masks {sorted(variant.masks)}"
+            f"variant {variant.name}: dtype {variant.dtype}, masks {sorted(variant.masks)}, "
+            f"layouts {sorted(variant.layouts)}"
         )
     return variant

@@ -3,32 +3,35 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from fa3_matrix.matrix.model import LAYOUTS, MAX_LOG2_SEQLEN, Layout, Mask
+from fa3_matrix.matrix.selection import log2_seqlen, mask_of
 from fa3_matrix.matrix.target import ComputeCapability
 from fa3_matrix.ops import builds as _builds
 from fa3_matrix.ops import library
 from fa3_matrix.ops.builds import Build, BuildLike, Variant
 
-Mask = Literal["full", "causal", "local"]
-
 MAX_HEAD_DIM = 256
-MAX_LOG2_SEQLEN = 16
 _DTYPES = {"bf16": "bf16", "bfloat16": "bf16", "fp16": "fp16", "float16": "fp16", "half": "fp16"}
 
 
 class Problem(NamedTuple):
-    """What the choice depends on. For varlen, seqlens are the stated maxima."""
+    """What the choice depends on. For varlen, seqlens are the stated maxima.
+
+    ``layout`` is ``aligned`` when TMA can describe q, k and v: see :class:`fa3_matrix.matrix.Serves`.
+    """
 
     dtype: str
     head_dim: int
     mask: Mask
     seqlen_q: int
     seqlen_k: int
+    layout: Layout = "aligned"
 
     def __str__(self) -> str:
         return (
-            f"{self.dtype}, head_dim {self.head_dim}, {self.mask} mask, "
+            f"{self.dtype}, head_dim {self.head_dim}, {self.mask} mask, {self.layout}, "
             f"seqlen_q {self.seqlen_q}, seqlen_k {self.seqlen_k}"
         )
 
@@ -77,6 +80,7 @@ def explain(
     dtype: object = "bf16",
     causal: bool = False,
     window_size: tuple[int, int] = (-1, -1),
+    layout: str = "aligned",
     compute_capability: tuple[int, int] | str | None = None,
     builds: Sequence[BuildLike] | None = None,
 ) -> Decision:
@@ -87,6 +91,8 @@ def explain(
         head_dim: multiple of 8, at most 256.
         dtype: ``"bf16"``, ``"fp16"``, or a torch dtype.
         causal, window_size: as in :func:`fa3_matrix.flash_attn_func`.
+        layout: ``"aligned"`` for contiguous tensors and whatever else TMA can describe (base pointers multiples of 16
+            bytes; every stride of a dimension longer than 1 a positive multiple of 8 elements), else ``"unaligned"``.
         compute_capability: ``(9, 0)`` or ``"9.0"``; default: that of the current CUDA device. Given, no GPU is needed.
         builds: default: those in use.
 
@@ -101,6 +107,7 @@ def explain(
         seqlen_k=seqlen_k,
         causal=causal,
         window_size=window_size,
+        layout=layout,
     )
     capability = _capability(compute_capability)
     used: Sequence[Build] = _builds.active_builds() if builds is None else _builds.resolve(builds)
@@ -134,6 +141,7 @@ def problem_of(
     seqlen_k: int,
     causal: bool = False,
     window_size: tuple[int, int] = (-1, -1),
+    layout: str = "aligned",
 ) -> Problem:
     """The class of a dense call, as the host library sees it.
 
@@ -149,26 +157,11 @@ def problem_of(
         )
     if seqlen_q < 0 or seqlen_k < 0:
         raise ValueError(f"seqlen_q is {seqlen_q}, seqlen_k is {seqlen_k}; lengths are at least 0")
-    return Problem(
-        name, head_dim, mask_of(causal, window_size, seqlen_q, seqlen_k), seqlen_q, seqlen_k
-    )
-
-
-def mask_of(causal: bool, window_size: tuple[int, int], seqlen_q: int, seqlen_k: int) -> Mask:
-    """The mask's class once limits that mask nothing are dropped, as FlashAttention does."""
-    left, right = window_size
-    if causal:
-        right = 0
-    limited_left = 0 <= left < seqlen_k - 1
-    limited_right = 0 <= right < seqlen_q - 1
-    if limited_left or (limited_right and right > 0):
-        return "local"
-    return "causal" if limited_right else "full"
-
-
-def log2_seqlen(seqlen: int) -> int:
-    """ceil(log2(seqlen)) clipped to 0..16."""
-    return min(max(seqlen - 1, 0).bit_length(), MAX_LOG2_SEQLEN)
+    for known in LAYOUTS:
+        if layout == known:
+            mask = mask_of(causal, window_size, seqlen_q, seqlen_k)
+            return Problem(name, head_dim, mask, seqlen_q, seqlen_k, known)
+    raise ValueError(f"layout is {layout!r}; {' and '.join(LAYOUTS)} exist")
 
 
 def choose(build: Build, problem: Problem) -> tuple[Variant | None, list[Rejection]]:
@@ -198,6 +191,8 @@ def _reason_against(variant: Variant, problem: Problem, head_dim: int | None) ->
         return f"it is compiled for head_dim {variant.head_dim}, and {head_dim} suffices"
     if problem.mask not in variant.masks:
         return f"it serves the masks {', '.join(sorted(variant.masks))}"
+    if problem.layout not in variant.layouts:
+        return f"it serves {', '.join(sorted(variant.layouts))} tensors only"
     for name, seqlen, (low, high) in (
         ("seqlen_q", problem.seqlen_q, variant.log2_seqlen_q),
         ("seqlen_k", problem.seqlen_k, variant.log2_seqlen_k),

@@ -15,6 +15,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 # torch ScalarType numbers, fixed by torch's stable ABI.
 DTYPE_NUMBERS = {"fp16": 5, "bf16": 15}
 MASK_NUMBERS = {"full": 0, "causal": 1, "local": 2}
+LAYOUT_NUMBERS = {"aligned": 0, "unaligned": 1}
 
 # Fa3Status of c_api.h.
 _ERRORS: dict[int, type[Exception]] = {
@@ -39,9 +40,11 @@ class VariantStruct(ctypes.Structure):
         ("block_n", ctypes.c_int32),
         ("threads", ctypes.c_int32),
         ("dynamic_shared_bytes", ctypes.c_int32),
+        ("tma_columns", ctypes.c_int32),
         ("log2_seqlen_q", ctypes.c_int32 * 2),
         ("log2_seqlen_k", ctypes.c_int32 * 2),
         ("masks", ctypes.c_int32),
+        ("layouts", ctypes.c_int32),
     )
 
 
@@ -94,12 +97,12 @@ def load() -> ctypes.CDLL:
         raise BuildError(f"the host library {path} cannot be loaded: {error}") from error
     library.fa3_last_error.restype = ctypes.c_char_p
     i32, i64, p32 = ctypes.c_int32, ctypes.c_int64, ctypes.POINTER(ctypes.c_int32)
-    library.fa3_build_create.argtypes = (ctypes.c_char_p, i32, i32, i32)
+    library.fa3_build_create.argtypes = (ctypes.c_char_p, i32, i32, i32, i32)
     library.fa3_build_add_variant.argtypes = (i32, ctypes.POINTER(VariantStruct))
     library.fa3_build_finish.argtypes = (i32,)
-    library.fa3_select.argtypes = (i32, i32, i32, i32, i64, i64, p32)
+    library.fa3_select.argtypes = (i32, i32, i32, i32, i32, i64, i64, p32)
     library.fa3_activate.argtypes = (p32, i32)
-    library.fa3_decide.argtypes = (i32, i32, i32, i32, i64, i64, p32, p32)
+    library.fa3_decide.argtypes = (i32, i32, i32, i32, i32, i64, i64, p32, p32)
     library.fa3_driver_version.argtypes = (p32,)
     library.fa3_device_capability.argtypes = (i32, p32)
     return library

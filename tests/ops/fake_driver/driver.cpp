@@ -6,6 +6,8 @@
 #include <cstring>
 #include <string>
 
+#include "attention/tma_params.h"
+
 namespace {
 
 std::string log_text;
@@ -66,8 +68,16 @@ int cuDeviceGetName(char* name, int bytes, int) {
 }
 int cuDeviceGetAttribute(int* value, int attribute, int) {
   const long capability = setting("FAKE_CAPABILITY", 90);
-  *value = static_cast<int>(attribute == 75 ? capability / 10 : attribute == 76 ? capability % 10 : 50 << 20);
-  return 0;
+  switch (attribute) {
+    case 16:
+      return *value = 132, 0;  // multiprocessors
+    case 75:
+      return *value = static_cast<int>(capability / 10), 0;
+    case 76:
+      return *value = static_cast<int>(capability % 10), 0;
+    default:
+      return *value = 50 << 20, 0;
+  }
 }
 int cuDevicePrimaryCtxRetain(void** context, int device) {
   record("retain %d", device);
@@ -83,6 +93,25 @@ int cuCtxPushCurrent_v2(void* context) {
 }
 int cuCtxPopCurrent_v2(void**) {
   return record("pop"), current_device = -1, 0;
+}
+// A stream's id is its address; those of odd address are being captured.
+int cuStreamGetId(void* stream, unsigned long long* id) {
+  return *id = reinterpret_cast<uintptr_t>(stream), outcome("cuStreamGetId");
+}
+int cuStreamIsCapturing(void* stream, int* status) {
+  return *status = reinterpret_cast<uintptr_t>(stream) % 2, outcome("cuStreamIsCapturing");
+}
+int cuTensorMapEncodeTiled(fa3::TensorMap* map, int dtype, unsigned rank, void* data, const uint64_t* sizes,
+                           const uint64_t* strides, const unsigned* box, const unsigned* steps, int interleave,
+                           int swizzle, int promotion, int fill) {
+  record("map %p dtype %d rank %u sizes %lu %lu %lu %lu strides %lu %lu %lu box %u %u %u %u steps %u %u %u %u", data,
+         dtype, rank, sizes[0], sizes[1], sizes[2], sizes[3], strides[0], strides[1], strides[2], box[0], box[1],
+         box[2], box[3], steps[0], steps[1], steps[2], steps[3]);
+  if (interleave != 0 || swizzle != (box[0] == 64 ? 3 : 2) || promotion != 3 || fill != 0)
+    record("map of another kind");
+  map->opaque[0] = reinterpret_cast<uintptr_t>(data);
+  map->opaque[1] = box[1];
+  return outcome("cuTensorMapEncodeTiled");
 }
 int cuThreadExchangeStreamCaptureMode(int* mode) {
   return record("capture mode %d", *mode), *mode = 0, 0;
@@ -103,9 +132,20 @@ int cuKernelGetFunction(void** function, void*) {
   return *function = reinterpret_cast<void*>(9), outcome("cuKernelGetFunction");
 }
 int cuLaunchKernelEx(const LaunchConfig* c, void* kernel, void** arguments, void**) {
-  const void* q = *static_cast<void**>(arguments[0]);
+  // FAKE_TMA: the kernel takes maps, told here by what cuTensorMapEncodeTiled left in them.
+  const bool by_tma = setting("FAKE_TMA", 0) != 0;
+  const auto* tma = static_cast<const fa3::TmaForwardParams*>(arguments[0]);
+  const auto* params = by_tma ? &tma->forward : static_cast<const fa3::ForwardParams*>(arguments[0]);
   record("launch %p grid %u %u %u block %u %u %u shared %u stream %p q %p in context of %d", kernel, c->grid[0],
-         c->grid[1], c->grid[2], c->block[0], c->block[1], c->block[2], c->shared_bytes, c->stream, q, current_device);
+         c->grid[1], c->grid[2], c->block[0], c->block[1], c->block[2], c->shared_bytes, c->stream, params->q,
+         current_device);
+  if (by_tma) {
+    const auto* q = tma->q.opaque;
+    const auto* k = tma->k.opaque;
+    const auto* v = tma->v.opaque;
+    record("maps %lx:%lu %lx:%lu %lx:%lu ticket %d", q[0], q[1], k[0], k[1], v[0], v[1], params->ticket);
+    if (reinterpret_cast<uintptr_t>(tma) % 64 != 0) record("misaligned");
+  }
   return outcome("cuLaunchKernelEx");
 }
 
