@@ -20,11 +20,13 @@ def variant(name: str, **more: Any) -> Json:
         "bytes": 61_440,
         "images": ["sm_90a"],
         "op": "fwd",
+        "kernel": "sm80",
         "dtype": "bf16",
         "head_dim": 128,
         "block_m": 128,
         "block_n": 64,
         "threads": 128,
+        "tma_columns": 0,
         "dynamic_shared_bytes": 98_304,
         "static_shared_bytes": 0,
         "registers": 240,
@@ -36,7 +38,12 @@ def variant(name: str, **more: Any) -> Json:
         "compile_seconds": 7.5,
         "peak_compiler_bytes": 420_000_000,
         "advisories": [],
-        "serves": {"log2_seqlen_q": [7, 16], "log2_seqlen_k": [0, 16], "masks": ["full"]},
+        "serves": {
+            "log2_seqlen_q": [7, 16],
+            "log2_seqlen_k": [0, 16],
+            "masks": ["full"],
+            "layouts": ["aligned", "unaligned"],
+        },
     } | more
 
 
@@ -71,6 +78,7 @@ class BuildFolder:
             "arch": found.arch.name,
             "target": str(found.target),
             "form": found.target.form,
+            "forward_abi": 2,
             "toolkit": {"version": found.toolkit.version, "nvcc": "nvcc"},
             "assembled": {"target": "sm_100", "ptxas": "13.3.73"} if found.assemble else None,
             "git_revision": "c0ffee" * 6 + "1234",

@@ -45,6 +45,7 @@ class BuildArm:
             dtype=problem.dtype,
             causal=problem.causal,
             window_size=problem.window,
+            layout=problem.layout,
             compute_capability=ComputeCapability(*self.manifest.capability_range[0]),
             builds=[self.folder],
         )

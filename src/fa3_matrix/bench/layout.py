@@ -61,6 +61,12 @@ class Layout:
             step *= max(sizes[name], 1)
         return (*(strides[name] for name in names), 1)
 
+    def suits_tma(self, shape: Sequence[int]) -> bool:
+        """Whether a TMA map can describe a tensor of this `shape` and of two-byte elements."""
+        outer = zip(shape[:-1], self.strides(shape)[:-1], strict=True)
+        steps = [stride for size, stride in outer if size > 1]
+        return self.offset % 8 == 0 and all(0 < s < 2**39 and s % 8 == 0 for s in steps)
+
     def extent(self, shape: Sequence[int]) -> int:
         """Elements from the first to the last one of a tensor of this `shape`, both included."""
         if 0 in shape:

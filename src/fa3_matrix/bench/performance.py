@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from fa3_matrix.bench.builds import BuildArm
+from fa3_matrix.bench.layout import Layout
 from fa3_matrix.bench.measure import Contender, Measurement, measure
 from fa3_matrix.bench.occupancy import launch_occupancy
 from fa3_matrix.bench.problems import Problem
@@ -29,6 +30,8 @@ def variant_problems(builds: Iterable[BuildArm]) -> list[Problem]:
                 seqlen_k=min(2 ** serves.log2_seqlen_k[1], 2048),
                 causal="full" not in serves.masks,
                 window=(1024, 0) if serves.masks == ["local"] else (-1, -1),
+                # TMA can't broadcast, while 16-byte copies stay legal: the variant's usual path.
+                layout_q=Layout() if "aligned" in serves.layouts else Layout(expand="b"),
             )
             problems[problem.id] = problem
     return list(problems.values())

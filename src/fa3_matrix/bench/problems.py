@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from fa3_matrix.bench.layout import Layout
 from fa3_matrix.matrix.model import DTYPES, Mask
+from fa3_matrix.matrix.model import Layout as LayoutClass
 from fa3_matrix.matrix.selection import mask_of
 
 Values = Literal["normal", "sharp", "rising"]
@@ -133,6 +134,13 @@ class Problem:
     def mask(self) -> Mask:
         """Class of the mask, by which a variant is selected."""
         return mask_of(self.causal, self.window, self.seqlen_q, self.seqlen_k)
+
+    @property
+    def layout(self) -> LayoutClass:
+        """Class of the tensors' layouts, by which a variant is selected."""
+        shapes = (self.shape_q, self.shape_k, self.shape_k)
+        described = map(Layout.suits_tma, self.layouts, shapes)
+        return "aligned" if all(described) else "unaligned"
 
     @property
     def shape_q(self) -> tuple[int, ...]:
