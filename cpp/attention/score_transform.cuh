@@ -15,7 +15,8 @@ inline constexpr float kLn2 = 0.6931471805599453f;
 struct ScoreTransform {
   float scale, softcap;
 
-  __device__ __forceinline__ explicit ScoreTransform(const ForwardParams& p) : scale(p.softmax_scale), softcap(p.softcap) {}
+  __device__ __forceinline__ explicit ScoreTransform(const ForwardParams& p)
+      : scale(p.softmax_scale), softcap(p.softcap) {}
   __device__ __forceinline__ bool needed() const { return softcap != 0.f || not(scale > 0.f); }
   // What turns a score into an exponent once the transform, if needed, is done.
   __device__ __forceinline__ float softmax_scale() const { return needed() ? 1.f : scale * kLog2E; }

@@ -10,7 +10,9 @@ __device__ __forceinline__ void mbarrier_init(uint32_t barrier, int arrivals) {
 }
 
 // Makes the barriers that this thread initialised visible to TMA and to the other threads' first waits.
-__device__ __forceinline__ void mbarrier_init_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void mbarrier_init_fence() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
 
 // Arrives, and announces `bytes` that TMA will bring before the phase can end.
 __device__ __forceinline__ void mbarrier_expect(uint32_t barrier, int bytes) {

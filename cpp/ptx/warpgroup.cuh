@@ -24,6 +24,8 @@ __device__ __forceinline__ void named_barrier_arrive(int id, int threads) {
 }
 
 // Orders this thread's ordinary shared-memory writes before later reads by wgmma and TMA.
-__device__ __forceinline__ void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+__device__ __forceinline__ void fence_async_proxy() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
 
 }  // namespace fa3::ptx

@@ -28,7 +28,12 @@ class Consumer {
 
  public:
   __device__ __forceinline__ Consumer(const ForwardParams& params, SharedStorage<Traits>& shared, int group)
-      : p_(params), shared_(shared), transform_(params), softmax_(transform_.softmax_scale()), group_(group), leader_(threadIdx.x % 128 == 0) {}
+      : p_(params),
+        shared_(shared),
+        transform_(params),
+        softmax_(transform_.softmax_scale()),
+        group_(group),
+        leader_(threadIdx.x % 128 == 0) {}
 
   __device__ __forceinline__ void run() {
     if (not fetch_tile()) return;

@@ -35,8 +35,9 @@ __device__ __forceinline__ void forward(const TmaForwardParams& params) {
 
 template <typename Traits>
 constexpr VariantInfo variant_info(int32_t is_bf16) {
-  return {kForwardAbiVersion, Traits::kHeadDim,     Traits::kBlockM, Traits::kBlockN, Traits::kThreads,
-          static_cast<int32_t>(sizeof(SharedStorage<Traits>)), Traits::kStages, is_bf16,         Traits::kPanel};
+  return {kForwardAbiVersion, Traits::kHeadDim, Traits::kBlockM,
+          Traits::kBlockN,    Traits::kThreads, static_cast<int32_t>(sizeof(SharedStorage<Traits>)),
+          Traits::kStages,    is_bf16,          Traits::kPanel};
 }
 
 }  // namespace fa3::sm90

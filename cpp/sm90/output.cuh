@@ -29,20 +29,24 @@ struct OutputTile {
 
   OutputTile() = default;
   __device__ __forceinline__ explicit OutputTile(const TileState& tile)
-      : batch(tile.batch), head(tile.head), q_row(tile.q_row), slot_q(tile.slot_q), used_q(tile.window.used_q),
+      : batch(tile.batch),
+        head(tile.head),
+        q_row(tile.q_row),
+        slot_q(tile.slot_q),
+        used_q(tile.window.used_q),
         first_row(tile.first_row) {}
 };
 
 struct OutputRow {
   uint16_t* out;
   float* lse;
-  bool written;   // inside the sequence's slot
+  bool written;  // inside the sequence's slot
   bool attending;
 
   __device__ __forceinline__ OutputRow(const ForwardParams& p, const OutputTile& tile, int row_in_tile) {
     const int row = tile.first_row + row_in_tile;
-    out = static_cast<uint16_t*>(p.out) + tile.batch * p.out_stride.batch + int64_t{tile.q_row + row} * p.out_stride.row +
-          tile.head * p.out_stride.head;
+    out = static_cast<uint16_t*>(p.out) + tile.batch * p.out_stride.batch +
+          int64_t{tile.q_row + row} * p.out_stride.row + tile.head * p.out_stride.head;
     lse = p.lse + tile.batch * p.lse_batch_stride + tile.head * p.lse_head_stride + tile.q_row + row;
     written = row < tile.slot_q;
     attending = row < tile.used_q;
@@ -50,8 +54,8 @@ struct OutputRow {
 };
 
 template <typename Element, int kCount>
-__device__ __forceinline__ void store_output(const ForwardParams& p, const OutputTile& tile, int row, const RowSoftmax& softmax,
-                                             const float (&o)[kCount]) {
+__device__ __forceinline__ void store_output(const ForwardParams& p, const OutputTile& tile, int row,
+                                             const RowSoftmax& softmax, const float (&o)[kCount]) {
   const int lane = threadIdx.x % 4;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
@@ -59,7 +63,8 @@ __device__ __forceinline__ void store_output(const ForwardParams& p, const Outpu
     const float total = softmax.total(r);
     const bool has_keys = total != 0.f && target.attending;  // a NaN total stays visible
     const float inverse = ptx::reciprocal_approx(total);
-    if (target.written && lane == 0) *target.lse = has_keys ? (softmax.maximum[r] + ptx::log2_approx(total)) * kLn2 : -INFINITY;
+    if (target.written && lane == 0)
+      *target.lse = has_keys ? (softmax.maximum[r] + ptx::log2_approx(total)) * kLn2 : -INFINITY;
 #pragma unroll
     for (int i = 0; i < kCount; i += 16) {
       uint32_t words[4];
@@ -83,7 +88,8 @@ __device__ __forceinline__ void store_empty(const ForwardParams& p, const Output
     const OutputRow target(p, tile, row + 8 * r);
     if (not target.written) continue;
     if (lane == 0) *target.lse = -INFINITY;
-    for (int column = lane * 8; column < p.head_dim; column += 32) *reinterpret_cast<uint4*>(target.out + column) = uint4{};
+    for (int column = lane * 8; column < p.head_dim; column += 32)
+      *reinterpret_cast<uint4*>(target.out + column) = uint4{};
   }
 }
 

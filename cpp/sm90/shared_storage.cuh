@@ -43,18 +43,20 @@ struct SharedStorage {
   }
 };
 
-// A position in a ring of stages, and the parity of the barrier phase to wait for there: one register.
+// A position in a ring of stages, and the parity of the barrier phase to wait for there.
 template <int kStages>
 class RingPosition {
  public:
   // Consumers start at phase 0; the producer finds every stage free, as if a phase had gone before.
-  __device__ __forceinline__ explicit RingPosition(int phases_before) : count_(phases_before * kStages) {}
-  __device__ __forceinline__ void advance() { ++count_; }
-  __device__ __forceinline__ int stage() const { return count_ % kStages; }
-  __device__ __forceinline__ int parity() const { return count_ / kStages % 2; }
+  __device__ __forceinline__ explicit RingPosition(int phases_before) : phase_(phases_before) {}
+  __device__ __forceinline__ void advance() {
+    if (++stage_ == kStages) stage_ = 0, phase_ ^= 1;
+  }
+  __device__ __forceinline__ int stage() const { return stage_; }
+  __device__ __forceinline__ int parity() const { return phase_; }
 
  private:
-  uint32_t count_;
+  int stage_ = 0, phase_;
 };
 
 // wgmma matrix descriptors (PTX ISA, "Matrix Descriptor Format"): addresses and offsets in units of 16 bytes. The upper half is
@@ -83,7 +85,8 @@ class Descriptor {
   static constexpr uint32_t kHigh = kStride >> 4 | kSwizzle << 30;
 
   __device__ __forceinline__ Descriptor(uint32_t tile, uint32_t leading)
-      : bits_(uint64_t{kHigh} << 32 | static_cast<uint32_t>(ptx::warp_uniform((tile & 0x3FFFF) >> 4 | leading >> 4 << 16))) {}
+      : bits_(uint64_t{kHigh} << 32 |
+              static_cast<uint32_t>(ptx::warp_uniform((tile & 0x3FFFF) >> 4 | leading >> 4 << 16))) {}
   __device__ __forceinline__ uint64_t at(uint32_t bytes) const { return bits_ + (bytes >> 4); }
 
   uint64_t bits_;

@@ -11,8 +11,8 @@ struct ForwardTraits {
   static constexpr int kHeadDim = kHeadDim_;
   static constexpr int kBlockM = kBlockM_;
   static constexpr int kBlockN = kBlockN_;
-  static constexpr int kStages = kStages_;    // of K and V
-  static constexpr int kStagesQ = kStagesQ_;  // two: Q of the next tile loads under this one
+  static constexpr int kStages = kStages_;                       // of K and V
+  static constexpr int kStagesQ = kStagesQ_;                     // two: Q of the next tile loads under this one
   static constexpr bool kPingPong = kPingPong_ && kBlockM > 64;  // warpgroups take turns at the tensor cores
 
   static constexpr int kConsumers = kBlockM / 64;  // warpgroups; each owns 64 query rows

@@ -1,9 +1,11 @@
 // C entry points to the index logic that host and device share, for tests/cpp/test_attention_logic.py.
 #include <cstdint>
+#include <vector>
 
 #include "attention/mask.h"
 #include "attention/sequence.h"
 #include "attention/tile_scheduler.h"
+#include "sm90/tile_state.h"
 
 extern "C" {
 
@@ -40,5 +42,44 @@ void tile_of(int32_t m_blocks, int32_t heads, int32_t batch, int32_t heads_per_s
   p.num_m_blocks = m_blocks, p.heads_q = heads, p.batch = batch, p.heads_per_section = heads_per_section;
   const fa3::Tile tile = fa3::tile_of(p, index);
   out[0] = tile.m_block, out[1] = tile.head, out[2] = tile.batch;
+}
+
+// Plays a persistent grid: in each turn the CTA that `order` names walks one tile. Writes (batch, head, first_row) of every tile
+// handed out, and returns their number; `counter` is the kernel's ticket counter.
+int32_t walk_tiles(int32_t m_blocks, int32_t heads, int32_t batch, int32_t ctas, const int32_t* lengths, int32_t ticket,
+                   const int32_t* order, int32_t turns, uint32_t* counter, int32_t capacity, int32_t* out) {
+  fa3::ForwardParams p{};
+  p.num_m_blocks = m_blocks, p.heads_q = heads, p.batch = batch, p.heads_per_section = heads * batch;
+  p.window_left = p.window_right = -1;
+  p.cu_seqlens_q = p.cu_seqlens_k = lengths;
+  p.total_q = p.total_k = lengths[batch];
+  p.ticket = ticket;
+  const auto draw = [&](uint32_t tiles) {  // atomicInc
+    const uint32_t old = *counter;
+    *counter = old >= tiles - 1 ? 0 : old + 1;
+    return old;
+  };
+  using Walk = fa3::sm90::TileWalk<64, 64, decltype(draw)>;
+  std::vector<Walk> walks;
+  std::vector<fa3::sm90::TileState> states(ctas);
+  std::vector<bool> done(ctas);
+  for (int32_t cta = 0; cta < ctas; ++cta) walks.emplace_back(p, cta, ctas, draw);
+  int32_t count = 0;
+  const auto step = [&](int32_t cta) {
+    if (done[cta]) return;
+    walks[cta].next(states[cta]);
+    if (not states[cta].valid) {
+      done[cta] = true;
+    } else if (count < capacity) {
+      out[3 * count] = states[cta].batch, out[3 * count + 1] = states[cta].head,
+              out[3 * count + 2] = states[cta].first_row;
+      ++count;
+    }
+  };
+  for (int32_t turn = 0; turn < turns; ++turn) step(order[turn] % ctas);
+  for (int32_t cta = 0; cta < ctas; ++cta) {
+    while (not done[cta]) step(cta);
+  }
+  return count;
 }
 }

@@ -155,3 +155,32 @@ def test_every_tile_once_and_longest_first(
     for start in range(0, len(tiles), section * m_blocks):
         rows = [m for m, _, _ in tiles[start : start + section * m_blocks]]
         assert rows == sorted(rows, reverse=True)
+
+
+@given(
+    lengths=st.lists(st.integers(0, 400), min_size=1, max_size=5),
+    heads=st.integers(1, 4),
+    hint=st.integers(1, 4),
+    ctas=st.integers(1, 9),
+    fixed=st.booleans(),
+    order=st.lists(st.integers(0, 8), max_size=80),
+)
+def test_a_persistent_grid_hands_out_every_tile_once(
+    logic: ctypes.CDLL, lengths: list[int], heads: int, hint: int, ctas: int, fixed: bool, order: list[int]
+) -> None:
+    """Whatever the CTAs' speeds, the lengths, and a max_seqlen that is too small; and the counter ends at zero."""
+    batch = len(lengths)
+    ctas = min(ctas, hint * heads * batch)
+    expected = [
+        (b, h, row) for b, length in enumerate(lengths) for h in range(heads) for row in range(0, length, 64)
+    ]
+    starts = [sum(lengths[:i]) for i in range(batch + 1)]
+    counter = ctypes.c_uint32(0)
+    capacity = len(expected) + 8
+    out = (ctypes.c_int32 * (3 * capacity))()
+    count = logic.walk_tiles(
+        hint, heads, batch, ctas, (ctypes.c_int32 * len(starts))(*starts), -1 if fixed else 0,
+        (ctypes.c_int32 * len(order))(*order), len(order), ctypes.byref(counter), capacity, out,
+    )  # fmt: skip
+    assert sorted(tuple(out[3 * i : 3 * i + 3]) for i in range(count)) == expected
+    assert counter.value == 0
