@@ -43,71 +43,26 @@ __device__ __forceinline__ void wgmma_clear(float (&d)[kCount]) {
 template <typename Element, int kN, int kTransB>
 struct Wgmma;
 
+// Operand lists of 8 * n accumulators, and the one asm statement that all shapes share: operand numbers must be literals.
+// clang-format off
 #define FA3_LIST_1 "%0, %1, %2, %3, %4, %5, %6, %7"
-#define FA3_LIST_2 \
-  FA3_LIST_1       \
-      ", "         \
-      "%8, %9, %10, %11, %12, %13, %14, %15"
-#define FA3_LIST_3 \
-  FA3_LIST_2       \
-      ", "         \
-      "%16, %17, %18, %19, %20, %21, %22, %23"
-#define FA3_LIST_4 \
-  FA3_LIST_3       \
-      ", "         \
-      "%24, %25, %26, %27, %28, %29, %30, %31"
-#define FA3_LIST_5 \
-  FA3_LIST_4       \
-      ", "         \
-      "%32, %33, %34, %35, %36, %37, %38, %39"
-#define FA3_LIST_6 \
-  FA3_LIST_5       \
-      ", "         \
-      "%40, %41, %42, %43, %44, %45, %46, %47"
-#define FA3_LIST_7 \
-  FA3_LIST_6       \
-      ", "         \
-      "%48, %49, %50, %51, %52, %53, %54, %55"
-#define FA3_LIST_8 \
-  FA3_LIST_7       \
-      ", "         \
-      "%56, %57, %58, %59, %60, %61, %62, %63"
-#define FA3_LIST_9 \
-  FA3_LIST_8       \
-      ", "         \
-      "%64, %65, %66, %67, %68, %69, %70, %71"
-#define FA3_LIST_10 \
-  FA3_LIST_9        \
-      ", "          \
-      "%72, %73, %74, %75, %76, %77, %78, %79"
-#define FA3_LIST_11 \
-  FA3_LIST_10       \
-      ", "          \
-      "%80, %81, %82, %83, %84, %85, %86, %87"
-#define FA3_LIST_12 \
-  FA3_LIST_11       \
-      ", "          \
-      "%88, %89, %90, %91, %92, %93, %94, %95"
-#define FA3_LIST_13 \
-  FA3_LIST_12       \
-      ", "          \
-      "%96, %97, %98, %99, %100, %101, %102, %103"
-#define FA3_LIST_14 \
-  FA3_LIST_13       \
-      ", "          \
-      "%104, %105, %106, %107, %108, %109, %110, %111"
-#define FA3_LIST_15 \
-  FA3_LIST_14       \
-      ", "          \
-      "%112, %113, %114, %115, %116, %117, %118, %119"
-#define FA3_LIST_16 \
-  FA3_LIST_15       \
-      ", "          \
-      "%120, %121, %122, %123, %124, %125, %126, %127"
+#define FA3_LIST_2 FA3_LIST_1 ", " "%8, %9, %10, %11, %12, %13, %14, %15"
+#define FA3_LIST_3 FA3_LIST_2 ", " "%16, %17, %18, %19, %20, %21, %22, %23"
+#define FA3_LIST_4 FA3_LIST_3 ", " "%24, %25, %26, %27, %28, %29, %30, %31"
+#define FA3_LIST_5 FA3_LIST_4 ", " "%32, %33, %34, %35, %36, %37, %38, %39"
+#define FA3_LIST_6 FA3_LIST_5 ", " "%40, %41, %42, %43, %44, %45, %46, %47"
+#define FA3_LIST_7 FA3_LIST_6 ", " "%48, %49, %50, %51, %52, %53, %54, %55"
+#define FA3_LIST_8 FA3_LIST_7 ", " "%56, %57, %58, %59, %60, %61, %62, %63"
+#define FA3_LIST_9 FA3_LIST_8 ", " "%64, %65, %66, %67, %68, %69, %70, %71"
+#define FA3_LIST_10 FA3_LIST_9 ", " "%72, %73, %74, %75, %76, %77, %78, %79"
+#define FA3_LIST_11 FA3_LIST_10 ", " "%80, %81, %82, %83, %84, %85, %86, %87"
+#define FA3_LIST_12 FA3_LIST_11 ", " "%88, %89, %90, %91, %92, %93, %94, %95"
+#define FA3_LIST_13 FA3_LIST_12 ", " "%96, %97, %98, %99, %100, %101, %102, %103"
+#define FA3_LIST_14 FA3_LIST_13 ", " "%104, %105, %106, %107, %108, %109, %110, %111"
+#define FA3_LIST_15 FA3_LIST_14 ", " "%112, %113, %114, %115, %116, %117, %118, %119"
+#define FA3_LIST_16 FA3_LIST_15 ", " "%120, %121, %122, %123, %124, %125, %126, %127"
 
-#define FA3_EIGHT(i)                                                                                          \
-  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), \
-      "+f"(d[i + 7])
+#define FA3_EIGHT(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
 #define FA3_REGS_1 FA3_EIGHT(0)
 #define FA3_REGS_2 FA3_REGS_1, FA3_EIGHT(8)
 #define FA3_REGS_3 FA3_REGS_2, FA3_EIGHT(16)
@@ -125,27 +80,27 @@ struct Wgmma;
 #define FA3_REGS_15 FA3_REGS_14, FA3_EIGHT(112)
 #define FA3_REGS_16 FA3_REGS_15, FA3_EIGHT(120)
 
-#define FA3_WGMMA_OF(ELEMENT, TYPE, N, CHUNKS, I0, I1, I2, I3, I4)                                                     \
-  template <int kTransB>                                                                                               \
-  struct Wgmma<ELEMENT, N, kTransB> {                                                                                  \
+#define FA3_WGMMA_OF(ELEMENT, TYPE, N, CHUNKS, I0, I1, I2, I3, I4)                                                      \
+  template <int kTransB>                                                                                              \
+  struct Wgmma<ELEMENT, N, kTransB> {                                                                                 \
     /* d = a b, or d += a b when `accumulate`; both operands in shared memory, A K-major. */                           \
     __device__ __forceinline__ static void shared(float (&d)[N / 2], uint64_t a, uint64_t b, int accumulate) {         \
-      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " I2 ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE \
+      asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " I2 ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE  \
                    "." TYPE " {" FA3_LIST_##CHUNKS "}, " I0 ", " I1 ", p, 1, 1, 0, " I3 ";\n}\n"                       \
-                   : FA3_REGS_##CHUNKS                                                                                 \
-                   : "l"(a), "l"(b), "r"(accumulate), "n"(kTransB));                                                   \
-    }                                                                                                                  \
-    /* d += a b with A in registers. */                                                                                \
+                   : FA3_REGS_##CHUNKS                                                                                \
+                   : "l"(a), "l"(b), "r"(accumulate), "n"(kTransB));                                                  \
+    }                                                                                                                 \
+    /* d += a b with A in registers. */                                                                               \
     __device__ __forceinline__ static void registers(float (&d)[N / 2], const uint32_t* a, uint64_t b) {               \
-      asm volatile("{\n.reg .pred p;\nsetp.eq.u32 p, 0, 0;\nwgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE      \
-                   "." TYPE " {" FA3_LIST_##CHUNKS "}, {" I0 ", " I1 ", " I2 ", " I3 "}, " I4                          \
-                                                   ", p, 1, 1, " FA3_TRANS_##CHUNKS ";\n}\n"                           \
-                   : FA3_REGS_##CHUNKS                                                                                 \
-                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(kTransB));                                \
-    }                                                                                                                  \
+      asm volatile("{\n.reg .pred p;\nsetp.eq.u32 p, 0, 0;\nwgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "."     \
+                   TYPE " {" FA3_LIST_##CHUNKS "}, {" I0 ", " I1 ", " I2 ", " I3 "}, " I4 ", p, 1, 1, "                   \
+                   FA3_TRANS_##CHUNKS ";\n}\n"                                                                          \
+                   : FA3_REGS_##CHUNKS                                                                                \
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(kTransB));                               \
+    }                                                                                                                 \
   };
-#define FA3_WGMMA(N, CHUNKS, ...)                    \
-  FA3_WGMMA_OF(Bf16, "bf16", N, CHUNKS, __VA_ARGS__) \
+#define FA3_WGMMA(N, CHUNKS, ...)                          \
+  FA3_WGMMA_OF(Bf16, "bf16", N, CHUNKS, __VA_ARGS__)       \
   FA3_WGMMA_OF(Fp16, "f16", N, CHUNKS, __VA_ARGS__)
 
 #define FA3_TRANS_1 "%13"
@@ -181,5 +136,9 @@ FA3_WGMMA(208, 13, "%104", "%105", "%106", "%107", "%108")
 FA3_WGMMA(224, 14, "%112", "%113", "%114", "%115", "%116")
 FA3_WGMMA(240, 15, "%120", "%121", "%122", "%123", "%124")
 FA3_WGMMA(256, 16, "%128", "%129", "%130", "%131", "%132")
+// clang-format on
+
+#undef FA3_WGMMA
+#undef FA3_WGMMA_OF
 
 }  // namespace fa3::ptx
