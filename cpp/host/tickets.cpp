@@ -37,6 +37,8 @@ int32_t take_ticket(const Driver& driver, Kernel& kernel, const Device& device, 
     const int64_t captured = kernel.count_capture(device);
     return captured < kCaptureTickets ? static_cast<int32_t>(kStreamTickets + captured) : -1;
   }
+  // One handle for as many streams as there are threads, whose ids aren't documented to differ.
+  if (stream == CU_STREAM_PER_THREAD) return -1;
   unsigned long long id = 0;
   driver.check(driver.cuStreamGetId(stream, &id), "cuStreamGetId");
   return stream_ticket(id);

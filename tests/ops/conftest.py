@@ -162,7 +162,8 @@ def tensor(
 ) -> TensorStruct:
     """Describe a tensor, contiguous by default; never dereferenced here."""
     if strides is None:
-        reversed_strides = itertools.accumulate(reversed(sizes[1:]), lambda a, b: a * b, initial=1)
+        steps = (max(size, 1) for size in reversed(sizes[1:]))  # as torch
+        reversed_strides = itertools.accumulate(steps, lambda a, b: a * b, initial=1)
         strides = tuple(reversed_strides)[::-1]
     array = ctypes.c_int64 * max(len(sizes), 1)
     return TensorStruct(data, array(*sizes), array(*strides), len(sizes), dtype, device)

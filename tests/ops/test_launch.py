@@ -213,7 +213,7 @@ def tickets(log):
 
 
 def test_a_ticket_belongs_to_a_stream_and_to_each_captured_launch(run_tma, call):
-    streams = (2, 4, 2, 0, 5, 4, 5, 7, 0)
+    streams = (0x20, 0x40, 0x20, 0, 0x51, 0x40, 0x51, 0x71, 0)
     found = tickets(run_tma(*((call, stream) for stream in streams)))
     eager = {}
     for stream, ticket in zip(streams, found, strict=True):
@@ -224,12 +224,16 @@ def test_a_ticket_belongs_to_a_stream_and_to_each_captured_launch(run_tma, call)
     assert [t for s, t in zip(streams, found, strict=True) if s % 2] == [8192, 8193, 8194]
 
 
+def test_a_handle_that_stands_for_many_streams_has_no_ticket(run_tma, call):
+    assert tickets(run_tma((call, 2))) == [-1]  # CU_STREAM_PER_THREAD
+
+
 def test_without_a_ticket_left_the_order_is_fixed(run_tma, call):
-    found = tickets(run_tma(*((call, 2 * n) for n in range(9000))))
+    found = tickets(run_tma(*((call, 16 * n) for n in range(9000))))
     given = [ticket for ticket in found if ticket >= 0]
     assert len(set(given)) == len(given)
     assert max(given) < 8192
     assert len(given) > 8000
     assert set(found) - set(given) == {-1}
-    captured = tickets(run_tma(*((call, 1) for _ in range(8194))))
+    captured = tickets(run_tma(*((call, 0x11) for _ in range(8194))))
     assert captured == [*range(8192, 16384), -1, -1]
