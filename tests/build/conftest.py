@@ -34,11 +34,33 @@ min_blocks = 1
 reason = "the smallest"
 """
 
+# The same, with a kernel of Hopper's on sm90 where TMA can load.
+_HOPPER_VARIANTS = (
+    _VARIANTS.replace('"sm90", ', "")
+    + _VARIANTS.replace('"sm80", "sm90", "sm100"', '"sm90"')
+    .replace("[16]", "[32]")
+    .replace("reason", 'layouts = ["unaligned"]\nreason')
+    + """
+[[variants]]
+archs = ["sm90"]
+dtypes = ["bf16", "fp16"]
+kernel = "sm90"
+head_dim = [32]
+block_m = 128
+block_n = 64
+stages = 2
+stages_q = 2
+ping_pong = true
+layouts = ["aligned"]
+reason = "by TMA"
+"""
+)
+
 
 class Tree:
     """A source tree whose kernel is one of tests/build/kernels, compiled by the product's CMake and Python."""
 
-    def __init__(self, root: Path, extra_matrix: str = "") -> None:
+    def __init__(self, root: Path, extra_matrix: str = "", variants: str = _VARIANTS) -> None:
         self.root = root
         (root / "ci").mkdir(parents=True)
         (root / "cpp" / "sm80").mkdir(parents=True)
@@ -48,7 +70,7 @@ class Tree:
         text = (REPOSITORY / "ci" / "matrix.toml").read_text(encoding="utf-8")
         before, _, rest = text.partition("\n[[variants]]")
         suites = rest[rest.index("\n[suites.") :]
-        text = before + _VARIANTS + extra_matrix + suites
+        text = before + variants + extra_matrix + suites
         (root / "ci" / "matrix.toml").write_text(text, encoding="utf-8")
         self.matrix = matrix.load(root / "ci" / "matrix.toml")
         (root / "CMakePresets.json").write_text(presets(self.matrix), encoding="utf-8")
@@ -134,6 +156,15 @@ def make_tree(tmp_path: Path) -> Callable[..., Tree]:
         return Tree(tmp_path / "tree", extra_matrix)
 
     return make
+
+
+@pytest.fixture
+def hopper_tree(tmp_path: Path) -> Tree:
+    """A source tree with a second kernel, for the tensors that TMA can describe on sm90."""
+    tree = Tree(tmp_path / "tree", variants=_HOPPER_VARIANTS)
+    (tree.root / "cpp" / "sm90").mkdir()
+    shutil.copyfile(KERNELS / "hopper.cu.in", tree.root / "cpp" / "sm90" / "forward.cu.in")
+    return tree
 
 
 @pytest.fixture

@@ -51,6 +51,18 @@ def test_builds_again_only_what_changed(tree):
         Build.load(first.folder)
 
 
+@pytest.mark.parametrize("cell", ["sm90-cu124", "sm90-cu133"])
+def test_each_variant_has_its_own_kernel(hopper_tree, cell):
+    variants = build_cell(cell, root=hopper_tree.root).manifest.variants
+    assert [(v.kernel, v.tma_columns, v.threads, v.serves.layouts) for v in variants] == [
+        *[("sm80", 0, 32, ["unaligned"])] * 2,
+        *[("sm90", 32, 384, ["aligned"])] * 2,
+    ]
+    # Of a thread at launch: 64 K shared by 384 threads, in steps of 8.
+    assert variants[-1].registers == 168
+    assert variants[-1].occupancy.ctas_per_sm == 1
+
+
 def test_two_toolkits_compared(tree):
     builds = [build_cell(name, root=tree.root) for name in ("sm80-cu124", "sm80-cu133")]
     comparison = compare(*builds)
