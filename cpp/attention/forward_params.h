@@ -49,12 +49,12 @@ struct ForwardParams {
   int32_t num_m_blocks;       // ceil(seqlen_q / VariantInfo::block_m), at least 1
   int32_t heads_per_section;  // (batch, head) pairs whose K/V stay in L2 together, at least 1
 
+  // Set when base pointers are multiples of 16 bytes and batch, row and head strides of 8 elements: 16-byte copies are legal.
+  int32_t q_aligned, kv_aligned;
+
   // Persistent grids only: which of the kernel's ticket counters deals out tiles. Launches that may run at the same time must not
   // share one; a launch leaves it at zero. Negative: tiles are dealt in a fixed order.
   int32_t ticket;
-
-  // Set when base pointers are multiples of 16 bytes and batch, row and head strides of 8 elements: 16-byte copies are legal.
-  int32_t q_aligned, kv_aligned;
 };
 
 }  // namespace fa3

@@ -82,13 +82,8 @@ class Consumer {
       ptx::wgmma_fence();
       issue_pv(v_descriptor());
       pass_turn();
-      // A single Q tile is needed for the next; of two, the one that is done keeps its state until the output is stored.
-      const int done = q_.stage();
-      OutputTile output;
-      if constexpr (Traits::kStagesQ == 1) {
-        output = OutputTile(tile());
-        release(shared_.q_empty[done]);
-      }
+      const OutputTile output(tile());
+      release_tile();
       q_.advance();
       more = fetch_tile();
       if (more) wait(shared_.k_full[k_.stage()], k_.parity());
@@ -99,9 +94,7 @@ class Consumer {
       ptx::wgmma_pin(o_);
       release(shared_.v_empty[v_.stage()]);
       v_.advance();
-      if constexpr (Traits::kStagesQ > 1) output = OutputTile(shared_.state[done]);
       store_output<Element>(p_, output, row(), softmax_, o_);
-      if constexpr (Traits::kStagesQ > 1) release(shared_.q_empty[done]);
     }
     ptx::wgmma_wait<0>();
   }
@@ -112,6 +105,13 @@ class Consumer {
   }
   __device__ __forceinline__ void release(uint64_t& barrier) const {
     if (leader_) ptx::mbarrier_arrive(ptx::shared_address(&barrier));
+  }
+
+  // This warp has read all it needs of Q and of the tile's state. Not held until the output is stored: tiles without keys may come in
+  // between, and the producer needs a stage for each.
+  __device__ __forceinline__ void release_tile() const {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(ptx::shared_address(&shared_.q_empty[q_.stage()]));
   }
 
   // Warpgroups take turns at issuing: one multiplies while another is in its softmax. Barrier 1 + g is group g's turn.
@@ -139,7 +139,7 @@ class Consumer {
       if (not ptx::warp_uniform(tile().valid)) return false;
       if (tile().has_keys()) return true;
       store_empty(p_, OutputTile(tile()), row());
-      release(shared_.q_empty[q_.stage()]);
+      release_tile();
       q_.advance();
     }
   }

@@ -23,7 +23,8 @@ struct SharedStorage {
   alignas(1024) uint8_t q[kStagesQ][Traits::kTileBytesQ];
   alignas(1024) uint8_t k[kStages][Traits::kTileBytesKV];
   alignas(1024) uint8_t v[kStages][Traits::kTileBytesKV];
-  // "full" ends a phase when TMA has filled the tile, "empty" when every consumer is done with it.
+  // "full" ends a phase when TMA has filled the tile, "empty" when every consumer is done with it: a
+  // warpgroup for K and V, which only wgmma reads; a warp for Q, whose state all lanes read.
   alignas(16) uint64_t q_full[kStagesQ], q_empty[kStagesQ];
   uint64_t k_full[kStages], k_empty[kStages], v_full[kStages], v_empty[kStages];
   TileState state[kStagesQ];  // travels with the Q tile
@@ -31,7 +32,7 @@ struct SharedStorage {
   __device__ void init_barriers() {
     for (int stage = 0; stage < kStagesQ; ++stage) {
       ptx::mbarrier_init(ptx::shared_address(&q_full[stage]), 1);
-      ptx::mbarrier_init(ptx::shared_address(&q_empty[stage]), Traits::kConsumers);
+      ptx::mbarrier_init(ptx::shared_address(&q_empty[stage]), 4 * Traits::kConsumers);
     }
     for (int stage = 0; stage < kStages; ++stage) {
       ptx::mbarrier_init(ptx::shared_address(&k_full[stage]), 1);

@@ -166,13 +166,22 @@ def test_every_tile_once_and_longest_first(
     order=st.lists(st.integers(0, 8), max_size=80),
 )
 def test_a_persistent_grid_hands_out_every_tile_once(
-    logic: ctypes.CDLL, lengths: list[int], heads: int, hint: int, ctas: int, fixed: bool, order: list[int]
+    logic: ctypes.CDLL,
+    lengths: list[int],
+    heads: int,
+    hint: int,
+    ctas: int,
+    fixed: bool,
+    order: list[int],
 ) -> None:
     """Whatever the CTAs' speeds, the lengths, and a max_seqlen that is too small; and the counter ends at zero."""
     batch = len(lengths)
     ctas = min(ctas, hint * heads * batch)
     expected = [
-        (b, h, row) for b, length in enumerate(lengths) for h in range(heads) for row in range(0, length, 64)
+        (b, h, row)
+        for b, length in enumerate(lengths)
+        for h in range(heads)
+        for row in range(0, length, 64)
     ]
     starts = [sum(lengths[:i]) for i in range(batch + 1)]
     counter = ctypes.c_uint32(0)

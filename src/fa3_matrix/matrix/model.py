@@ -202,8 +202,13 @@ class Variant:
 
     @property
     def name(self) -> str:
-        """The ``extern "C"`` name: ``fa3_fwd_sm90_bf16_d128_m128n64``."""
-        return f"fa3_fwd_{self.arch}_{self.dtype}_d{self.head_dim}_m{self.block_m}n{self.block_n}"
+        """The ``extern "C"`` name: ``fa3_fwd_sm90_bf16_d128_m128n128``.
+
+        An arch's variant of a kernel that isn't its own ends with that kernel: ``.._m128n64_sm80``.
+        """
+        tile = f"m{self.block_m}n{self.block_n}"
+        foreign = "" if self.kernel == self.arch else f"_{self.kernel}"
+        return f"fa3_fwd_{self.arch}_{self.dtype}_d{self.head_dim}_{tile}{foreign}"
 
     @property
     def kernel(self) -> str:
