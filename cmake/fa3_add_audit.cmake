@@ -33,6 +33,7 @@ function(fa3_add_audit target)
   )
     list(APPEND auditors "${package}/build/${module}.py")
   endforeach()
+  list(APPEND auditors "${package}/matrix/model.py" "${package}/matrix/reader.py")
   set(manifest "${CMAKE_BINARY_DIR}/fa3/manifest.json")
   add_custom_command(
     OUTPUT "${manifest}"

@@ -122,7 +122,7 @@ def _run(
         )
     documents = []
     for name, tally in tallies.items():
-        tally.variants.update({variant.name: 0 for variant in arms[name].manifest.variants})
+        tally.variants.update({v.name: 0 for v in arms[name].manifest.variants if not v.candidate})
         _print(name, arms[name].folder, tally)
         documents.append(_document(session, name, arms[name].folder, tally, label, seed))
     return documents

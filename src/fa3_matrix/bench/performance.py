@@ -19,6 +19,8 @@ def variant_problems(builds: Iterable[BuildArm]) -> list[Problem]:
     problems = {}
     for build in builds:
         for variant in build.manifest.variants:
+            if variant.candidate:
+                continue
             serves = variant.serves
             problem = Problem(
                 dtype=variant.dtype,

@@ -165,6 +165,7 @@ class Auditor:
             peak_compiler_bytes=compiled.peak_bytes,
             advisories=[f"{advisory.code} {advisory.text}" for advisory in advisories],
             serves=ServesRecord(**serves),
+            candidate=variant.candidate,
         )
 
     def _statistics(

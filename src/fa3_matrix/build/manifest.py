@@ -60,7 +60,8 @@ class VariantRecord:
     """One variant: file, shape, and what the compiler made of it. Sizes in bytes, spills in bytes a thread.
 
     ``kernel``: the folder of ``cpp/`` it comes from. ``tma_columns``: of the boxes that TMA loads, 0 without TMA.
-    ``registers``: of a thread at launch; warpgroups may redistribute them afterwards.
+    ``registers``: of a thread at launch; warpgroups may redistribute them afterwards. ``candidate``: empty, or why no
+    problem is given to the variant yet.
     """
 
     name: str
@@ -91,6 +92,7 @@ class VariantRecord:
     peak_compiler_bytes: int
     advisories: list[str]
     serves: ServesRecord
+    candidate: str
 
 
 @dataclass(frozen=True)

@@ -179,7 +179,7 @@ def _shape(v: Variant) -> tuple[str, ...]:
         f"{v.block_m} x {v.block_n}",
         str(v.threads),
         str(v.stages),
-        v.reason,
+        f"candidate, serves nothing yet: {v.candidate}; {v.reason}" if v.candidate else v.reason,
     )
 
 

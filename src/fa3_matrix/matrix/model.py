@@ -187,7 +187,8 @@ class Variant:
 
     ``kernel``: the folder of ``cpp/`` that holds its source; ``block_m`` x ``block_n``: rows of Q and
     of K/V in a tile; ``stages``: K/V tiles in flight; ``options``: what only this kernel has;
-    ``reason``: why the row exists.
+    ``reason``: why the row exists. ``candidate``: empty, or why the variant is built and audited but
+    serves nothing yet; ``serves`` is then what it is meant for.
     """
 
     arch: str
@@ -199,6 +200,7 @@ class Variant:
     options: Sm80Options | Sm90Options
     serves: Serves
     reason: str
+    candidate: str = ""
 
     @property
     def name(self) -> str:

@@ -255,6 +255,7 @@ def _row(
         ),
     )
     reason = table.string("reason")
+    candidate = table.string("candidate") if "candidate" in table else ""
     table.done()
     for arch in names:
         for head_dim in head_dims:
@@ -269,6 +270,7 @@ def _row(
                     options=options,
                     serves=serves,
                     reason=reason,
+                    candidate=candidate,
                 )
 
 

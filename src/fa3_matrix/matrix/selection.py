@@ -91,7 +91,9 @@ def problem_class(
 
 
 def served(variant: Variant) -> Iterable[ProblemClass]:
-    """Every class that a variant serves."""
+    """Every class that a variant serves; a candidate serves none."""
+    if variant.candidate:
+        return
     serves = variant.serves
     for index in itertools.product(
         serves.masks,

@@ -33,6 +33,7 @@ class Variant:
     log2_seqlen_k: tuple[int, int]
     masks: frozenset[str]
     layouts: frozenset[str]
+    candidate: str  # empty, or why no problem is given to it yet
 
 
 @dataclass(frozen=True)
@@ -204,6 +205,8 @@ def create(build: Build) -> int:
         build.target.form == "ptx",
     )
     for variant in build.variants:
+        if variant.candidate:
+            continue
         struct = library.VariantStruct(
             name=variant.name.encode(),
             fatbin=os.fsencode(variant.file),
@@ -278,6 +281,7 @@ def _variant(folder: Path, entry: dict[str, Any]) -> Variant:
         log2_seqlen_k=(low_k, high_k),
         masks=frozenset(serves["masks"]),
         layouts=frozenset(serves["layouts"]),
+        candidate=entry["candidate"],
     )
     if (
         variant.dtype not in library.DTYPE_NUMBERS

@@ -169,7 +169,7 @@ def choose(build: Build, problem: Problem) -> tuple[Variant | None, list[Rejecti
     fitting = [
         v.head_dim
         for v in build.variants
-        if v.dtype == problem.dtype and v.head_dim >= problem.head_dim
+        if v.dtype == problem.dtype and v.head_dim >= problem.head_dim and not v.candidate
     ]
     chosen: Variant | None = None
     rejected: list[Rejection] = []
@@ -183,6 +183,8 @@ def choose(build: Build, problem: Problem) -> tuple[Variant | None, list[Rejecti
 
 
 def _reason_against(variant: Variant, problem: Problem, head_dim: int | None) -> str | None:
+    if variant.candidate:
+        return f"it is a candidate: {variant.candidate}"
     if variant.dtype != problem.dtype:
         return f"it is for {variant.dtype}"
     if variant.head_dim < problem.head_dim:
