@@ -57,6 +57,7 @@ def variant(name: str, head_dim: int, content: bytes) -> dict[str, Any]:
             "masks": ["full", "causal"],
             "layouts": ["aligned", "unaligned"],
         },
+        "candidate": "",
     }
 
 

@@ -222,8 +222,9 @@ __device__ __forceinline__ void forward(const ForwardParams& p) {
 
 template <typename Traits>
 constexpr VariantInfo variant_info(int32_t is_bf16) {
-  return {kForwardAbiVersion, Traits::kHeadDim,     Traits::kBlockM, Traits::kBlockN, Traits::kThreads,
-          Traits::kSharedBytes, Traits::kStages, is_bf16,         0};
+  return {kForwardAbiVersion, Traits::kHeadDim, Traits::kBlockM,
+          Traits::kBlockN,    Traits::kThreads, Traits::kSharedBytes,
+          Traits::kStages,    is_bf16,          0};
 }
 
 }  // namespace fa3::sm80

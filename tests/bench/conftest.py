@@ -125,6 +125,7 @@ def write_build(folder: Path, cell: str = "sm90-cu133") -> Path:
                 list(variant.serves.masks),
                 list(variant.serves.layouts),
             ),
+            candidate=variant.candidate,
         )
         for variant in load().variants(found.arch.name)
     ]

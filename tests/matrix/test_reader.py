@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fa3_matrix.errors import MatrixError
-from fa3_matrix.matrix import Cell, Matrix, Target, Twin, load, parse
+from fa3_matrix.matrix import Cell, Matrix, Target, Twin, load, parse, selection
 
 
 def test_the_six_cells_as_they_are(matrix: Matrix) -> None:
@@ -314,6 +314,15 @@ def test_two_variants_for_one_class() -> None:
 )
 def test_a_class_that_no_variant_serves(keys: dict[str, object], missing: str) -> None:
     assert_fails(HEAD + variant(**keys), missing, "[[variants]]")
+
+
+def test_a_candidate_serves_nothing_yet() -> None:
+    candidate = variant(block_m=128, candidate="not yet proven")
+    read = parse(HEAD + variant() + "\n" + candidate)
+    serving = set(selection.table(read, "sm80").values())
+    assert {v.block_m for v in serving} == {64}
+    assert {v.candidate for v in read.variants("sm80")} == {"", "not yet proven"}
+    assert_fails(HEAD + candidate, "problem classes of sm80", "[[variants]]")
 
 
 def test_an_arch_without_variants() -> None:

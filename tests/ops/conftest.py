@@ -35,6 +35,7 @@ def make_variant(
     block_m: int = 128,
     layouts: frozenset[str] = frozenset({"aligned", "unaligned"}),
     tma_columns: int = 0,
+    candidate: str = "",
 ) -> Variant:
     name = f"fa3_fwd_sm90_{dtype}_d{head_dim}_m{block_m}n64"
     return Variant(
@@ -51,6 +52,7 @@ def make_variant(
         log2_seqlen_k=log2_seqlen_k,
         masks=masks,
         layouts=layouts,
+        candidate=candidate,
     )
 
 
@@ -146,7 +148,7 @@ class ParamsStruct(ctypes.Structure):
         *((name, ctypes.c_float) for name in ("softmax_scale", "softcap")),
         *((name, ctypes.c_int32) for name in ("window_left", "window_right")),
         *((name, ctypes.c_int32) for name in ("num_m_blocks", "heads_per_section")),
-        *((name, ctypes.c_int32) for name in ("ticket", "q_aligned", "kv_aligned")),
+        *((name, ctypes.c_int32) for name in ("q_aligned", "kv_aligned", "ticket")),
     )
 
 

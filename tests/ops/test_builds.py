@@ -28,6 +28,7 @@ def write_build(folder, cell="sm90-cu133", target="sm_90a", toolkit="13.3", twin
             "masks": ["full", "causal", "local"],
             "layouts": ["aligned", "unaligned"],
         },
+        "candidate": "",
     }
     manifest = {
         "schema": 1,

@@ -41,6 +41,18 @@ def test_decision_and_rejections(used):
     )
 
 
+def test_a_candidate_serves_nothing(monkeypatch, make_build, make_variant):
+    proven, candidate = make_variant(), make_variant(block_m=192, candidate="not yet proven")
+    build = make_build("sm_90a", candidate, proven)
+    builds.create(build)  # nor does it collide with the variant that serves the same classes
+    monkeypatch.setattr(builds._active, "builds", (build,))
+    decision = fa3_matrix.explain(seqlen_q=99, seqlen_k=99, head_dim=64, compute_capability="9.0")
+    assert decision.variant == proven
+    assert [str(rejection) for rejection in decision.rejected] == [
+        f"{candidate.name}: it is a candidate: not yet proven"
+    ]
+
+
 @pytest.mark.parametrize("layout,other", [("aligned", "unaligned"), ("unaligned", "aligned")])
 def test_layout_is_a_reason(monkeypatch, make_build, make_variant, layout, other):
     both = {

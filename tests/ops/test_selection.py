@@ -84,7 +84,7 @@ def test_table_equals_statement(data, make_variant, make_build):
 def test_table_equals_matrix(arch, make_variant, make_build):
     """Every class of ci/matrix.toml, through the host library."""
     stated = matrix.load()
-    rows = stated.variants(arch)
+    rows = [v for v in stated.variants(arch) if not v.candidate]
     build = make_build(
         "sm_90a",
         *(

@@ -44,6 +44,7 @@ def variant(name: str, **more: Any) -> Json:
             "masks": ["full"],
             "layouts": ["aligned", "unaligned"],
         },
+        "candidate": "",
     } | more
 
 
