@@ -7,10 +7,6 @@
 
 namespace fa3::ptx {
 
-__device__ __forceinline__ void tma_prefetch_map(const TensorMap* map) {
-  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
-}
-
 // The box at coordinates (column, row, head, batch); elements outside the tensor arrive as zeros.
 __device__ __forceinline__ void tma_load(uint32_t shared, const TensorMap* map, uint32_t barrier, int column, int row,
                                          int head, int batch) {
