@@ -94,6 +94,16 @@ def test_one_cause_of_not_running_is_one_line(build: BuildFolder):
     assert lines[0]["cells"] == [cell.name for cell in build.matrix.cells]
 
 
+def test_candidates_are_said_to_serve_nothing(build: BuildFolder):
+    why = "not yet proven on a GPU"
+    names = "fa3_fwd_sm90_bf16_d64_m192n128", "fa3_fwd_sm90_fp16_d64_m192n128"
+    build.manifest("sm90-cu133", *(variant(name, candidate=why) for name in names))
+    build.manifest("sm80-cu133")
+    lines = [e for e in report.write(build.path)["not_run"] if e["stage"] == "use"]
+    reason = f"2 candidate variants serve no problem: {why}"
+    assert lines == [{"stage": "use", "reason": reason, "cells": ["sm90-cu133"]}]
+
+
 def test_figures_are_the_sum_of_seconds_and_the_largest_compiler(build: BuildFolder):
     build.manifest("sm80-cu124", build_seconds=40.0, peak_compiler_bytes=300_000_000)
     build.manifest("sm90-cu133", build_seconds=35.5, peak_compiler_bytes=900_000_000)

@@ -1,5 +1,6 @@
 """The report as data: what `report.json` holds and the only thing that the pages are rendered from."""
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -220,9 +221,13 @@ def _advisories(inputs: Inputs) -> list[Json]:
 
 
 def _not_run(entries: dict[str, Json]) -> list[Json]:
-    """What was not run, grouped by stage and reason so that one cause is one line."""
+    """What was not run or serves nothing, grouped by stage and reason so that one cause is one line."""
     grouped: dict[tuple[str, str], list[str]] = {}
     for name, entry in entries.items():
+        for reason, number in Counter(v["candidate"] for v in entry["variants"]).items():
+            if reason:
+                text = f"{number} candidate variants serve no problem: {reason}"
+                grouped.setdefault(("use", text), []).append(name)
         for stage in STAGES:
             state, text = entry["stages"][stage]["state"], entry["stages"][stage]["text"]
             if state in ("not run", "stale"):
