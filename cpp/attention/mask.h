@@ -1,7 +1,7 @@
 // Which keys a query row may see, and which key blocks a query tile must visit.
 //
 // With bottom-right alignment, row i of used_q sees keys j with i + used_k - used_q - left <= j <= i + used_k - used_q + right.
-// A causal mask is right = 0. Lengths are below 2^30 (checked by the host), so that no sum here overflows 32 bits.
+// A causal mask is right = 0. Lengths are at most 2^30 - 256 (checked by the host), so that no sum here overflows 32 bits.
 #pragma once
 
 #include <cstdint>

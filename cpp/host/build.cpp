@@ -95,6 +95,7 @@ Build& get_build(int32_t handle) {
 }
 
 void finish_build(Build& build) {
+  if (build.is_finished) fail(FA3_BUILD_ERROR, "build ", build.name, " is finished already");
   std::vector<Fa3Variant> variants;
   for (const auto& kernel : build.kernels) variants.push_back(kernel->variant());
   try {

@@ -1,7 +1,6 @@
 // Builds that this process knows, and which of them calls use.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -24,11 +23,6 @@ class Kernel {
   // Ready to be launched on the device, whose context is current. Loading is safe while a stream is being captured.
   CUkernel on(const Device& device);
 
-  // How often it has been captured on the device before, counting on.
-  int64_t count_capture(const Device& device) {
-    return captures_[device.ordinal].fetch_add(1, std::memory_order_relaxed);
-  }
-
  private:
   void load(const Driver& driver, const Device& device);
   [[noreturn]] void fail_to_load(const Driver& driver, const Device& device, CUresult result, const char* call) const;
@@ -38,7 +32,6 @@ class Kernel {
   std::mutex mutex_;
   CUkernel kernel_ = nullptr;
   std::atomic<uint64_t> ready_{0};  // bit per device ordinal
-  std::array<std::atomic<int64_t>, kMaxDevices> captures_{};
 };
 
 struct Build {

@@ -28,7 +28,8 @@ enum Fa3Status {
 enum Fa3Mask { FA3_MASK_FULL = 0, FA3_MASK_CAUSAL = 1, FA3_MASK_LOCAL = 2 };
 
 // How q, k and v lie in memory, also bits of Fa3Variant::layouts. Aligned: TMA can describe them, that is base pointers are
-// multiples of 16 bytes and every stride of a dimension longer than 1 is a positive multiple of 16 bytes below 2^40.
+// multiples of 16 bytes and every stride of a dimension longer than 1 is a positive multiple of 16 bytes below 2^40, of rows
+// at least a row.
 enum Fa3Layout { FA3_LAYOUT_ALIGNED = 0, FA3_LAYOUT_UNALIGNED = 1 };
 
 FA3_API const char* fa3_last_error(void);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -9,7 +10,10 @@ namespace fa3 {
 namespace {
 
 // Row indices and their differences stay inside int32 in the kernel.
-constexpr int64_t kMaxRows = int64_t{1} << 30;
+// mask.h adds row numbers and lengths in 32 bits, rounded up to a tile.
+constexpr int64_t kMaxRows = (int64_t{1} << 30) - 256;
+// Within these the kernels' softcap * tanh(score / softcap) is right to a thousandth of a score; a larger cap drowns in fp32's rounding.
+constexpr double kMinSoftcap = 1e-3, kMaxSoftcap = 1e4;
 
 struct Named {
   const char* name;
@@ -61,7 +65,8 @@ void check_layout(const Named& named, bool is_varlen) {
     fail(FA3_VALUE_ERROR, name, " has head_dim ", head_dim, "; multiples of 8 from 8 to ", kMaxHeadDim,
          " are supported");
   }
-  if (t.strides[rank - 1] != 1) {
+  const bool has_elements = std::count(t.sizes, t.sizes + rank, 0) == 0;  // an empty tensor's strides mean nothing
+  if (has_elements && t.strides[rank - 1] != 1) {
     fail(FA3_VALUE_ERROR, name, " has stride ", t.strides[rank - 1],
          " in its last dimension, which must be contiguous; call .contiguous()");
   }
@@ -163,8 +168,8 @@ void check_forward(const Fa3Forward& f) {
   if (!std::isfinite(static_cast<float>(f.softmax_scale))) {
     fail(FA3_VALUE_ERROR, "softmax_scale is ", f.softmax_scale, "; it must be a finite float32");
   }
-  if (!std::isfinite(static_cast<float>(f.softcap)) || f.softcap < 0) {
-    fail(FA3_VALUE_ERROR, "softcap is ", f.softcap, "; it must be finite and at least 0 (0: off)");
+  if (!(f.softcap == 0 || (kMinSoftcap <= f.softcap && f.softcap <= kMaxSoftcap))) {
+    fail(FA3_VALUE_ERROR, "softcap is ", f.softcap, "; it must be 0 (off) or from ", kMinSoftcap, " to ", kMaxSoftcap);
   }
 }
 

@@ -134,7 +134,7 @@ void launch_forward(const Fa3Forward& f, CUstream stream) {
   const bool by_tma = variant.tma_columns > 0;
   if (by_tma) {
     fill_tensor_maps(driver, f, variant, params);
-    params.forward.ticket = take_ticket(driver, kernel, device, stream);
+    params.forward.ticket = take_ticket(driver, stream);
   }
   CUlaunchConfig config{};
   config.gridDimX = static_cast<unsigned>(by_tma ? std::min<int64_t>(tiles, device.sms) : tiles);

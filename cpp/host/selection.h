@@ -45,7 +45,7 @@ class SelectionTable {
 
   // Throws fa3::Error when a variant is malformed or two serve one class.
   explicit SelectionTable(const std::vector<Fa3Variant>& variants);
-  SelectionTable() = default;
+  SelectionTable() : SelectionTable(std::vector<Fa3Variant>{}) {}  // nothing is served
 
   // The serving variant's index or kNone.
   int32_t select(const Problem& problem) const;

@@ -38,7 +38,8 @@ struct View {
 // No load goes to a tensor without elements, whose address may be null: its map describes one element of `stand_in`.
 View view_of(const Fa3Tensor& t, const Fa3Tensor& stand_in, int32_t columns, int32_t rows) {
   View view{t.data, {1, 1, 1, 1}, {}, {static_cast<uint32_t>(columns), static_cast<uint32_t>(rows)}, t.dtype};
-  view.strides.fill(kTmaAlignment);  // a dimension of one index has no stride that matters, but must have a legal one
+  // A dimension of one index has no stride that matters, but must have a legal one: at least a row.
+  view.strides.fill(std::max<uint64_t>(t.sizes[t.rank - 1] * kElementBytes, kTmaAlignment));
   const int32_t from_torch[] = {t.rank - 1, t.rank - 3, t.rank - 2, t.rank - 4};
   for (int32_t i = 0; i < t.rank; ++i) {
     const int32_t dim = from_torch[i];
@@ -83,8 +84,9 @@ bool is_tma_layout(const Fa3Tensor& t) {
   if (reinterpret_cast<uintptr_t>(t.data) % kTmaAlignment != 0) return false;
   for (int32_t dim = 0; dim < t.rank - 1; ++dim) {
     const int64_t stride = t.strides[dim];
-    if (t.sizes[dim] > 1 &&
-        (stride <= 0 || stride % (kTmaAlignment / kElementBytes) != 0 || stride >= kTmaStrideLimit / kElementBytes)) {
+    const int64_t least = dim == t.rank - 3 ? t.sizes[t.rank - 1] : 1;  // rows may not overlap
+    if (t.sizes[dim] > 1 && (stride < least || stride % (kTmaAlignment / kElementBytes) != 0 ||
+                             stride >= kTmaStrideLimit / kElementBytes)) {
       return false;
     }
   }

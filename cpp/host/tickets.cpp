@@ -8,19 +8,16 @@
 namespace fa3 {
 namespace {
 
-constexpr int32_t kStreamTickets = kTicketCounters / 2;
-constexpr int32_t kCaptureTickets = kTicketCounters - kStreamTickets;
 constexpr int32_t kProbes = 64;
-static_assert((kStreamTickets & (kStreamTickets - 1)) == 0);
 
 // An open hash table without locks, in which a stream's place is its ticket. Ids are unique for the life of the process,
 // whatever the device, and never used again; so places are not given back.
 int32_t stream_ticket(uint64_t stream_id) {
-  static std::array<std::atomic<uint64_t>, kStreamTickets> owners{};
+  static std::array<std::atomic<uint64_t>, kTicketCounters> owners{};
   const uint64_t key = stream_id + 1;  // 0 is a free place
   const uint64_t first = key * 0x9e3779b97f4a7c15 >> 32;
   for (int32_t probe = 0; probe < kProbes; ++probe) {
-    const int32_t place = static_cast<int32_t>((first + probe) % kStreamTickets);
+    const int32_t place = static_cast<int32_t>((first + probe) % kTicketCounters);
     uint64_t owner = owners[place].load(std::memory_order_relaxed);
     if (owner == 0 && owners[place].compare_exchange_strong(owner, key, std::memory_order_relaxed)) return place;
     if (owner == key) return place;
@@ -30,13 +27,10 @@ int32_t stream_ticket(uint64_t stream_id) {
 
 }  // namespace
 
-int32_t take_ticket(const Driver& driver, Kernel& kernel, const Device& device, CUstream stream) {
+int32_t take_ticket(const Driver& driver, CUstream stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   driver.check(driver.cuStreamIsCapturing(stream, &status), "cuStreamIsCapturing");
-  if (status != CU_STREAM_CAPTURE_STATUS_NONE) {
-    const int64_t captured = kernel.count_capture(device);
-    return captured < kCaptureTickets ? static_cast<int32_t>(kStreamTickets + captured) : -1;
-  }
+  if (status != CU_STREAM_CAPTURE_STATUS_NONE) return -1;
   // One handle for as many streams as there are threads, whose ids aren't documented to differ.
   if (stream == CU_STREAM_PER_THREAD) return -1;
   unsigned long long id = 0;

@@ -3,16 +3,13 @@
 
 #include <cstdint>
 
-#include "host/build.h"
 #include "host/driver.h"
 
 namespace fa3 {
 
-// A counter that no launch which may run at the same time shares; -1 when there is none left. Kernels have counters of their
-// own, on each device, so only launches of one kernel on one device have to differ:
-// - those of a stream run one after the other and share a counter of the first half;
-// - one that is captured runs whenever its graph does: a counter of the second half is its own for good. Launches of one
-//   instantiated graph run one after the other; to instantiate a captured graph twice and run both at once is not supported.
-int32_t take_ticket(const Driver& driver, Kernel& kernel, const Device& device, CUstream stream);
+// A counter that no launch which may run at the same time shares: a stream's own, as its launches run one after the other.
+// Kernels have counters of their own, on each device. -1 (a fixed order) when there is none left, and for a captured launch: its
+// graph may be instantiated and run as often, and beside what, it likes.
+int32_t take_ticket(const Driver& driver, CUstream stream);
 
 }  // namespace fa3

@@ -79,7 +79,6 @@ class Consumer {
       }
       wait(shared_.v_full[v_.stage()], v_.parity());
       await_turn();
-      ptx::wgmma_fence();
       issue_pv(v_descriptor());
       pass_turn();
       const OutputTile output(tile());
@@ -161,6 +160,7 @@ class Consumer {
   }
 
   __device__ __forceinline__ void issue_pv(const Descriptor<Traits>& v) {
+    ptx::wgmma_fence();
 #pragma unroll
     for (int step = 0; step < kN / 16; ++step) MultiplyPV::registers(o_, p_fragments_ + 4 * step, v.rows(step));
     ptx::wgmma_commit();

@@ -36,7 +36,7 @@ class TileWalk {
   FA3_HOST_DEVICE void next(TileState& state) {
     // A sequence longer than the max_seqlen_q that sized the grid: the same tile again, further down.
     const int32_t stride = p_.num_m_blocks * kBlockM;
-    if (state.valid && state.first_row + stride < state.slot_q) {
+    if (state.valid && stride < state.slot_q - state.first_row) {
       state.first_row += stride;
     } else {
       do {

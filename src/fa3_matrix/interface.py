@@ -58,7 +58,7 @@ def flash_attn_func(
             without keys gives 0.
         window_size: (left, right), how many keys further left and right than that one are seen;
             negative: no limit.
-        softcap: scores become softcap * tanh(score / softcap) if it is not 0.
+        softcap: scores become softcap * tanh(score / softcap) if it is not 0; from 0.001 to 10,000.
         deterministic: the forward pass always is.
         return_attn_probs: also return the log-sum-exp, under the name that FlashAttention has for it.
         qv, q_descale, k_descale, v_descale, attention_chunk, num_splits, pack_gqa, sm_margin: only

@@ -39,6 +39,11 @@ def test_empty_is_good(api, batch, seqlen_q, seqlen_k):
     api.check(api.forward(api.tensor(batch, seqlen_q, 8, 64, data=0), kv))
 
 
+def test_strides_of_an_empty_tensor_mean_nothing(api):
+    empty = api.tensor(2, 0, 2, 64, strides=(512, 256, 128, 2), data=0)
+    api.check(api.forward(api.tensor(2, 5, 8, 64), empty))
+
+
 DENSE = {
     "device": (
         lambda a: {"q": a.tensor(2, 128, 8, 64, device=-1)},
@@ -133,6 +138,11 @@ DENSE = {
     "scale NaN": (lambda _: {"softmax_scale": float("nan")}, ValueError, "softmax_scale is nan"),
     "scale beyond float32": (lambda _: {"softmax_scale": 1e39}, ValueError, "softmax_scale is"),
     "softcap": (lambda _: {"softcap": -1.0}, ValueError, "softcap is -1"),
+    "softcap beyond fp32": (
+        lambda _: {"softcap": 1e6},
+        ValueError,
+        r"softcap is 1e\+06; it must be 0",
+    ),
     "softcap NaN": (lambda _: {"softcap": float("nan")}, ValueError, "softcap is nan"),
 }
 

@@ -121,6 +121,15 @@ def test_two_variants_for_one_class(make_variant, make_build):
         builds.create(make_build("sm_90a", *twice))
 
 
+def test_an_unfinished_build_serves_nothing_and_a_finished_one_stays(make_variant, make_build):
+    abi = make_build("sm_90a").forward_abi
+    made = library.call("fa3_build_create", b"new", abi, 90, 90, False)
+    assert selected(made, Problem("bf16", 64, "full", 5, 5, "aligned")) == -1
+    handle = builds.create(make_build("sm_90a", make_variant()))
+    with pytest.raises(BuildError, match="is finished already"):
+        library.call("fa3_build_finish", handle)
+
+
 def test_impossible_variant(make_variant, make_build):
     with pytest.raises(BuildError, match="impossible values"):
         builds.create(make_build("sm_90a", make_variant(log2_seqlen_q=(3, 17))))

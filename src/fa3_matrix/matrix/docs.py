@@ -56,7 +56,7 @@ library indexes the same table, filled from the manifest of the build it has loa
 Masks: `full`; `causal`; `local`, a sliding window or any limit besides causal's own.
 
 Layouts: `aligned` where TMA can describe q, k and v: base pointers multiples of 16 bytes, and every
-stride of a dimension longer than 1 a positive multiple of 16 bytes (8 elements) below 2^40;
+stride of a dimension longer than 1 a positive multiple of 16 bytes (8 elements) below 2^40, of rows at least head_dim;
 `unaligned` otherwise, such as for a dimension that is broadcast.
 
 Kernels: `sm80`, the portable one (cp.async, ldmatrix, mma.sync); `sm90`, Hopper's (TMA, wgmma).

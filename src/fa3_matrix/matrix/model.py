@@ -139,7 +139,8 @@ class Serves:
     """The problem classes of a variant: inclusive ranges of ceil(log2(seqlen)), masks, and layouts.
 
     ``aligned``: TMA can describe q, k and v. Their base pointers are multiples of 16 bytes, and every
-    stride of a dimension longer than 1 is a positive multiple of 16 bytes below 2^40.
+    stride of a dimension longer than 1 is a positive multiple of 16 bytes below 2^40, that of rows at
+    least a row.
     """
 
     log2_seqlen_q: tuple[int, int]
