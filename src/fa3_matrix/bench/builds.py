@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -69,17 +70,15 @@ class BuildArm:
 
 def call_interface(problem: Problem, inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor]:
     """``flash_attn_func`` or ``flash_attn_varlen_func`` on `inputs`; returns (out, lse)."""
+    options: dict[str, Any] = {
+        "softmax_scale": problem.scale,
+        "causal": problem.causal,
+        "window_size": problem.window,
+        "softcap": problem.softcap,
+        "return_attn_probs": True,
+    }
     if not problem.is_varlen:
-        out, lse = fa3_matrix.flash_attn_func(
-            inputs.q,
-            inputs.k,
-            inputs.v,
-            softmax_scale=problem.scale,
-            causal=problem.causal,
-            window_size=problem.window,
-            softcap=problem.softcap,
-            return_attn_probs=True,
-        )
+        out, lse = fa3_matrix.flash_attn_func(inputs.q, inputs.k, inputs.v, **options)
         return out, lse
     out, lse = fa3_matrix.flash_attn_varlen_func(
         inputs.q,
@@ -91,10 +90,6 @@ def call_interface(problem: Problem, inputs: Inputs) -> tuple[torch.Tensor, torc
         problem.seqlen_k + problem.slack,
         seqused_q=inputs.seqused_q,
         seqused_k=inputs.seqused_k,
-        softmax_scale=problem.scale,
-        causal=problem.causal,
-        window_size=problem.window,
-        softcap=problem.softcap,
-        return_attn_probs=True,
+        **options,
     )
     return out, lse

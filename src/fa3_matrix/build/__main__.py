@@ -1,4 +1,4 @@
-"""``python -m fa3_matrix.build``: the audit, called by CMake, and building a cell or the host library."""
+"""``python -m fa3_matrix.build audit``: the audit, called by CMake. To build: ``python -m fa3_matrix.build.all_cells``."""
 
 import argparse
 import sys
@@ -6,7 +6,6 @@ from pathlib import Path
 
 from fa3_matrix import matrix
 from fa3_matrix.build import audit
-from fa3_matrix.build.driver import build_cell, build_host
 from fa3_matrix.errors import Fa3Error
 
 
@@ -24,17 +23,8 @@ def _audit(options: argparse.Namespace) -> None:
     )
 
 
-def _cell(options: argparse.Namespace) -> None:
-    for name in options.cells:
-        print(build_cell(name, jobs=options.jobs).folder)
-
-
-def _host(options: argparse.Namespace) -> None:
-    print(build_host(jobs=options.jobs))
-
-
 def main(arguments: list[str] | None = None) -> int:
-    """Run one subcommand; 0 on success, 1 with a message on standard error otherwise."""
+    """Run the audit; 0 on success, 1 with a message on standard error otherwise."""
     parser = argparse.ArgumentParser(prog="python -m fa3_matrix.build", description=__doc__)
     commands = parser.add_subparsers(required=True)
     command = commands.add_parser("audit", help="audit compiled fatbins and write their manifest")
@@ -48,17 +38,6 @@ def main(arguments: list[str] | None = None) -> int:
     command.add_argument("--nvcc-release", required=True, help="such as 12.4.131")
     command.add_argument("--package-version", default="", help="of the wheel being built")
     command.set_defaults(run=_audit)
-    command = commands.add_parser("cell", help="build cells or twins")
-    command.add_argument("cells", nargs="+", metavar="CELL")
-    command.add_argument(
-        "--jobs", type=int, help="compilers at once (default: from cores and memory)"
-    )
-    command.set_defaults(run=_cell)
-    command = commands.add_parser("host", help="build the host library")
-    command.add_argument(
-        "--jobs", type=int, help="compilers at once (default: from cores and memory)"
-    )
-    command.set_defaults(run=_host)
     options = parser.parse_args(arguments)
     try:
         options.run(options)
