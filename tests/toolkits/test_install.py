@@ -198,7 +198,7 @@ def test_after_a_kill_only_the_unfinished_download_is_repeated(
         first = install_in_process(recipe)
         half = mirror.package.bytes // 2
         deadline = time.monotonic() + 60
-        while not any(p.stat().st_size >= half for p in cache.rglob("*.deb")):
+        while not any(p.stat().st_size >= half for p in cache.glob("downloads/*/incoming/*.deb")):
             assert time.monotonic() < deadline and first.poll() is None, first.communicate()
             time.sleep(0.05)
         os.killpg(first.pid, signal.SIGKILL)

@@ -1,5 +1,7 @@
 """Run a downloader while watching its folder grow."""
 
+import contextlib
+import os
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -42,9 +44,9 @@ def last_lines(output: str, count: int = 4) -> str:
 
 def _size(folder: Path) -> int:
     total = 0
-    for path in folder.rglob("*"):
-        try:
-            total += path.stat().st_size
-        except FileNotFoundError:  # The downloader moved it meanwhile.
-            continue
+    # os.walk passes over a folder that the downloader removes meanwhile; Path.rglob raises.
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                total += (Path(parent) / name).stat().st_size
     return total
