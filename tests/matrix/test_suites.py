@@ -125,3 +125,24 @@ def test_headline_is_the_dense_grid_of_the_papers(matrix: Matrix) -> None:
     assert {p.batch * p.seqlen_q for p in problems} == {16384}
     assert {p.heads_q * p.head_dim for p in problems} == {2048}
     assert {p.seqlen_q for p in problems} == {512, 1024, 2048, 4096, 8192, 16384}
+
+
+def test_grid_is_headline_in_both_dtypes_and_head_dim_256(matrix: Matrix) -> None:
+    problems = matrix.suite("grid").problems
+    assert set(matrix.suite("headline").problems) < set(problems)
+    assert {(p.dtype, p.head_dim) for p in problems} == {
+        (dtype, head_dim) for dtype in ("bf16", "fp16") for head_dim in (64, 128, 256)
+    }
+    assert len(problems) == 2 * 3 * 2 * 6
+
+
+def test_decode_is_one_query_against_long_caches(matrix: Matrix) -> None:
+    problems = matrix.suite("decode").problems
+    single = [p for p in problems if p.seqlen_q == 1]
+    assert {(p.batch, p.seqlen_k, p.heads_q) for p in single} == {
+        (batch, seqlen_k, heads_q)
+        for batch in (1, 16, 64)
+        for seqlen_k in (4096, 8192, 16384, 65536)
+        for heads_q in (32, 64)
+    }
+    assert [p.seqlen_q for p in problems if p not in single] == [4]

@@ -119,26 +119,63 @@ def test_results_of_a_gpu_are_shown(full: BuildFolder):
     )
     full.peers(
         machine=machine,
-        peer="torch SDPA flash",
-        summary={"sm90-cu133": {"geomean": 1.14, "worst": 0.97, "worst_name": "d64 512"}},
+        floor=0.95,
+        peers=[
+            {"name": "fast", "title": "Fast attention", "version": "3.0", "not_run": ""},
+            {"name": "gone", "title": "Gone attention", "version": "", "not_run": "not installed"},
+        ],
+        summary=[
+            {
+                **{"build": "sm90-cu133", "suite": "grid", "head_dim": None},
+                **{"compared": 23, "not_compared": 1, "geomean": 1.14, "below_floor": 2},
+                **{"worst": 0.94, "worst_name": "d64 512"},
+            }
+        ],
+        results=[
+            {
+                **{"suite": "grid", "name": "d64 512", "best_peer": "fast"},
+                "arms": {"sm90-cu133": {"median_us": 50.0}, "fast": {"median_us": 47.0}},
+                "ratio": {"sm90-cu133": 0.94},
+                "not_run": {"gone": "not installed"},
+            },
+            {
+                **{"suite": "grid", "name": "d64 q4", "best_peer": None},
+                "arms": {"sm90-cu133": {"median_us": 60.0}},
+                "ratio": {},
+                "not_run": {"fast": "has no window", "gone": "not installed"},
+            },
+        ],
     )
     report.write(full.path)
     text = _page(full).text
-    for words in ("40 of 40", "812.2 µs", "338.4", "1.14x", "0.97x", "NVIDIA H200"):
+    for words in ("40 of 40", "812.2 µs", "338.4", "NVIDIA H200"):
         assert words in text
-    assert "1.14x" in (full.path / "report" / "report.md").read_text(encoding="utf-8")
+    markdown = (full.path / "report" / "report.md").read_text(encoding="utf-8")
+    _columns_agree(markdown)
+    for words in (
+        *("Fast attention", "3.0", "not run: not installed", "23 of 24", "1.140x", "0.940x"),
+        *("50.0 µs (0.940x)", "47.0 µs", "60.0 µs", "none ran", "not run: has no window"),
+    ):
+        assert words in text
+        assert words in markdown
 
 
-def test_peers_that_were_not_run_are_not_shown(full: BuildFolder):
-    full.peers(state="not run", reason="no NVIDIA driver", machine={"gpu": None}, peer="torch")
+def test_peers_that_were_not_run_are_shown_as_not_run(full: BuildFolder):
+    full.peers(state="not run", reason="no peer ran any of the problems", machine={"gpu": "H200"})
     report.write(full.path)
-    assert "Against" not in _page(full).text
+    text = _page(full).text
+    assert "Against" not in text
+    assert "no peer ran any of the problems" in text
 
 
 def test_markdown_tables_keep_their_columns(full: BuildFolder):
     report.write(full.path)
+    _columns_agree((full.path / "report" / "report.md").read_text(encoding="utf-8"))
+
+
+def _columns_agree(markdown: str) -> None:
     columns = 0
-    for line in (full.path / "report" / "report.md").read_text(encoding="utf-8").splitlines():
+    for line in markdown.splitlines():
         if line.startswith("|"):
             columns = columns or line.count("|")
             assert line.count("|") == columns, line

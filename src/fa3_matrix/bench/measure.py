@@ -1,24 +1,27 @@
-"""Times builds and, beside them, PyTorch's own FlashAttention-2 on one problem, after checking each one's output."""
+"""Times builds and peers on one problem, interleaved, after checking each one's output."""
 
 import random
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from fa3_matrix.bench import machine
 from fa3_matrix.bench.builds import BuildArm, call_interface
-from fa3_matrix.bench.correctness import Kernel
 from fa3_matrix.bench.criterion import Checked, judge
 from fa3_matrix.bench.inputs import TORCH_DTYPES, Inputs, make_inputs
+from fa3_matrix.bench.peers import Peer
 from fa3_matrix.bench.problems import Problem
 from fa3_matrix.bench.reference import Window, attention, full_precision_products
 from fa3_matrix.bench.timing import Arm, Clock, CudaClock, Samples, interleave, launch_seconds
-from fa3_matrix.errors import BenchError
+from fa3_matrix.errors import Fa3Error
 
-PEER = "sdpa_flash"
-ROUNDS = 15
+if TYPE_CHECKING:
+    from fa3_matrix.bench.peers import Call
+
 # Calls rotate among inputs that together exceed the L2 by this factor, so that each call finds a cold cache.
 _L2_FACTOR = 3
 _MOST_INPUTS = 64
@@ -33,58 +36,40 @@ class Measurement:
     sm_mhz: int | None
 
 
-class Contender:
-    """A build, or the peer: how it is called, and what makes it the one in use."""
+@dataclass(frozen=True)
+class Outcome:
+    """What became of the arms of one problem, by name."""
 
-    def __init__(self, name: str, kernel: Kernel, arm: BuildArm | None) -> None:
-        self.name = name
-        self.kernel = kernel
-        self.build = arm
-
-    @classmethod
-    def of_build(cls, arm: BuildArm) -> "Contender":
-        return cls(arm.name, arm.kernel(), arm)
-
-    @classmethod
-    def peer(cls) -> "Contender":
-        return cls(PEER, sdpa_flash, None)
-
-    def timed(self, problem: Problem, inputs: Sequence[Inputs]) -> Arm:
-        def call(i: int) -> object:
-            return (call_interface if self.build else self.kernel)(problem, inputs[i % len(inputs)])
-
-        return Arm(self.name, self.build.use if self.build else _nothing, call)
+    timed: Mapping[str, Measurement]
+    not_timed: Mapping[str, str]
+    """Why, in a few words: the call was refused, or its output is wrong."""
 
 
 def _nothing() -> None:
-    """The peer needs no preparation."""
+    """A peer needs no preparation."""
 
 
-def peer_takes(problem: Problem) -> bool:
-    """Whether PyTorch's flash backend computes the same: dense, no window or softcap, causal only when square.
+@dataclass(frozen=True)
+class Contender:
+    """A build or a peer: the call that it makes of a problem and inputs, and what makes it the one in use."""
 
-    ``is_causal`` aligns the mask to the top left.
-    """
-    return not (
-        problem.is_varlen
-        or problem.window != (-1, -1)
-        or problem.softcap
-        or (problem.causal and problem.seqlen_q != problem.seqlen_k)
-    )
+    name: str
+    prepare: "Callable[[Problem, Inputs], Call]"
+    use: Callable[[], None] = _nothing
 
-
-def sdpa_flash(problem: Problem, inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor]:
-    """``SDPBackend.FLASH_ATTENTION`` on the same tensors, without copies; it returns no lse: an empty tensor."""
-    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
-        out = torch.nn.functional.scaled_dot_product_attention(
-            inputs.q.transpose(1, 2),
-            inputs.k.transpose(1, 2),
-            inputs.v.transpose(1, 2),
-            is_causal=problem.causal,
-            scale=problem.softmax_scale,
-            enable_gqa=problem.heads_q != problem.heads_k,
+    @classmethod
+    def of_build(cls, arm: BuildArm) -> "Contender":
+        return cls(
+            arm.name, lambda problem, inputs: partial(call_interface, problem, inputs), arm.use
         )
-    return out.transpose(1, 2), out.new_empty(0)
+
+    @classmethod
+    def of_peer(cls, peer: Peer) -> "Contender":
+        return cls(peer.name, peer.prepare)
+
+    def timed(self, problem: Problem, inputs: Sequence[Inputs]) -> Arm:
+        calls = [self.prepare(problem, each) for each in inputs]
+        return Arm(self.name, self.use, lambda i: calls[i % len(calls)]())
 
 
 def measure(
@@ -95,22 +80,22 @@ def measure(
     order: random.Random,
     device: str = "cuda",
     clock: Clock | None = None,
-) -> dict[str, Measurement]:
-    """Times every contender on `problem`, interleaved.
-
-    Raises BenchError when one's output is wrong: the time of a wrong result means nothing.
-    """
+) -> Outcome:
+    """Times the contenders on `problem`, interleaved, but for those that `check` finds fault with."""
     clock = clock or CudaClock()
     with torch.no_grad():
         inputs = rotating_inputs(problem, device)
-        check(problem, contenders, inputs[0])
-        arms = [contender.timed(problem, inputs) for contender in contenders]
+        faults = check(problem, contenders, inputs[0])
+        arms = [c.timed(problem, inputs) for c in contenders if c.name not in faults]
+        if not arms:
+            return Outcome({}, faults)
         samples = interleave(arms, rounds=rounds, order=order, clock=clock, least_calls=len(inputs))
         sm_mhz = machine.sm_clock_mhz()
-        return {
+        timed = {
             arm.name: Measurement(samples[arm.name], launch_seconds(arm, clock), sm_mhz)
             for arm in arms
         }
+        return Outcome(timed, faults)
 
 
 def rotating_inputs(problem: Problem, device: str) -> list[Inputs]:
@@ -125,18 +110,41 @@ def rotating_inputs(problem: Problem, device: str) -> list[Inputs]:
     ]
 
 
-def check(problem: Problem, contenders: Sequence[Contender], inputs: Inputs) -> None:
-    """Holds each contender's output on `inputs` against the fp32 reference. Raises BenchError."""
+def check(problem: Problem, contenders: Sequence[Contender], inputs: Inputs) -> dict[str, str]:
+    """Holds each contender's output on `inputs` against the fp32 reference; says what is wrong, by name.
+
+    The time of a wrong result means nothing, and one that refuses the problem has none.
+    """
     window = Window(problem, inputs)
     padded = window.padded()
     with full_precision_products():
         exact = Checked(*attention(problem, padded, torch.float32))
         math_path = Checked(*attention(problem, padded, TORCH_DTYPES[problem.dtype]))
+    faults = {}
     for contender in contenders:
-        out, lse = contender.kernel(problem, inputs)
-        got = Checked(window.queries(out), window.lse(lse) if lse.numel() else exact.lse)
+        contender.use()
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            try:
+                out, lse = contender.prepare(problem, inputs)()
+            except (Fa3Error, RuntimeError, TypeError, ValueError) as error:
+                faults[contender.name] = f"refuses: {_refusal(error, warned)}"
+                continue
+        got = Checked(window.queries(out), exact.lse if lse is None else window.lse(lse))
         verdict = judge(problem, padded.rows, got, exact, math_path)
         if not verdict.passed:
-            raise BenchError(
-                f"{contender.name} is wrong on {problem.id} ({verdict.reason()}), so it is not timed"
-            )
+            faults[contender.name] = f"its output is wrong: {verdict.reason()}"
+    return faults
+
+
+def _refusal(error: Exception, warned: Sequence[warnings.WarningMessage]) -> str:
+    """The first line of `error`, and what torch warned of: its SDPA gives the reason only there.
+
+    It also warns of the backends that were switched off on purpose; that is left out.
+    """
+    lines = [str(error).partition("\n")[0] or type(error).__name__]
+    for warning in warned:
+        text = str(warning.message).partition(" (Triggered internally")[0]
+        if not text.endswith("because:") and "runtime disabled" not in text and text not in lines:
+            lines.append(text)
+    return "; ".join(lines)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from fa3_matrix.bench.builds import BuildArm
 from fa3_matrix.bench.layout import Layout
-from fa3_matrix.bench.measure import Contender, Measurement, measure
+from fa3_matrix.bench.measure import Contender, Measurement, Outcome, measure
 from fa3_matrix.bench.occupancy import launch_occupancy
 from fa3_matrix.bench.problems import Problem
 from fa3_matrix.bench.results import Document
@@ -57,32 +57,26 @@ class Performance:
     device: str = "cuda"
     clock: Clock | None = None
     _order: random.Random = field(init=False)
-    _measured: dict[str, dict[str, Measurement] | BenchError] = field(
-        default_factory=dict, init=False
-    )
+    _measured: dict[str, Outcome] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self._order = random.Random(self.seed)
 
     def measurement(self, cell: str, problem: Problem) -> Measurement:
-        """Of one build on one problem. Raises BenchError when an output was wrong."""
+        """Of one build on one problem. Raises BenchError when it refused or its output was wrong."""
         if problem.id not in self._measured:
-            contenders = [self.contender(arm) for arm in self.builds.values()]
-            try:
-                self._measured[problem.id] = measure(
-                    problem,
-                    contenders,
-                    rounds=self.rounds,
-                    order=self._order,
-                    device=self.device,
-                    clock=self.clock,
-                )
-            except BenchError as error:
-                self._measured[problem.id] = error
-        result = self._measured[problem.id]
-        if isinstance(result, BenchError):
-            raise result
-        return result[cell]
+            self._measured[problem.id] = measure(
+                problem,
+                [self.contender(arm) for arm in self.builds.values()],
+                rounds=self.rounds,
+                order=self._order,
+                device=self.device,
+                clock=self.clock,
+            )
+        outcome = self._measured[problem.id]
+        if cell in outcome.not_timed:
+            raise BenchError(f"{cell} is not timed on {problem.id}: {outcome.not_timed[cell]}")
+        return outcome.timed[cell]
 
     def contender(self, arm: BuildArm) -> Contender:
         return Contender.of_build(arm)
@@ -115,9 +109,14 @@ class Performance:
         """The rows of everything measured so far without an error."""
         for suite, problems in self.suites.items():
             for problem in problems:
-                if isinstance(self._measured.get(problem.id), dict):
+                outcome = self._measured.get(problem.id)
+                if outcome and cell in outcome.timed:
                     yield self.row(cell, suite, problem)
 
-    def failures(self) -> list[str]:
-        """What went wrong, one sentence a problem."""
-        return [str(result) for result in self._measured.values() if isinstance(result, BenchError)]
+    def failures(self, cell: str) -> list[str]:
+        """What went wrong with one build, one sentence a problem."""
+        return [
+            f"{problem}: {outcome.not_timed[cell]}"
+            for problem, outcome in self._measured.items()
+            if cell in outcome.not_timed
+        ]

@@ -14,7 +14,8 @@ import torch
 from fa3_matrix.bench.inputs import Inputs
 from fa3_matrix.bench.problems import Problem
 
-# Scores of one chunk of the reference: 1 GB in fp32.
+# Scores of one chunk of the reference: 1 GB in fp32. Its keys, of which fp32 copies are made, are held to as many
+# elements: at decode they outnumber the scores by far.
 _CHUNK_SCORES = 2**28
 # Scores that a problem's reference computes in all. Beyond this only some batches and heads are checked.
 _MOST_SCORES = 2**30
@@ -134,7 +135,8 @@ def attention(
     out = padded.q.new_empty(padded.q.shape, dtype=dtype)
     lse = padded.q.new_empty((batch, seqlen_q, heads_q), dtype=torch.float32)
     step_q = max(min(seqlen_q, _CHUNK_SCORES // max(heads_q * padded.k.shape[1], 1)), 1)
-    step_b = max(_CHUNK_SCORES // max(heads_q * padded.k.shape[1] * step_q, 1), 1)
+    most = max(heads_q * padded.k.shape[1] * step_q, padded.k[:1].numel(), 1)
+    step_b = max(_CHUNK_SCORES // most, 1)
     for b in range(0, batch, step_b):
         for i in range(0, seqlen_q, step_q):
             part = (slice(b, b + step_b), slice(i, i + step_q))

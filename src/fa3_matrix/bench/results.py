@@ -38,10 +38,17 @@ A ratio is an error over what is allowed, so 1 is the limit; 1e9 stands for NaN 
 
 ``peers.json`` adds::
 
-    suite, arms (names, the peer last), peer, rounds, seed
-    results   [{"problem", "name", "arms": {arm: {"median_us", "spread", "tflops"}},
-                "ratio": {build arm: peer time / build time}, "mode", "calls", "sm_mhz"}]
-    summary   {build arm: {"geomean", "worst", "worst_name"}} of these ratios
+    suites, rounds, seed
+    peers     [{"name", "title", "version", "not_run"}]; not_run says why it is missing, version is then empty
+    floor     what `below_floor` counts by
+    results   [{"suite", "problem", "name", "head_dim", "arms": {arm: {"median_us", "spread", "tflops"}},
+                "not_run": {arm: why it was not timed}, "best_peer", "ratio": {build arm: best peer's time / build's},
+                "mode", "calls", "sm_mhz"}]
+    summary   [{"build", "suite", "head_dim", "compared", "not_compared", "geomean", "worst", "worst_name",
+                "below_floor"}] of these ratios; head_dim is null for the whole suite
+
+    best_peer is null where no peer was timed. The state is "failed" when a build refused a problem or its output was
+    wrong, "not run" when no peer was timed at all.
 """
 
 import time

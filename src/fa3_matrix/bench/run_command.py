@@ -83,16 +83,17 @@ def _run(session: Session, arguments: argparse.Namespace) -> list[Document]:
     )
     say(f"samples: {raw}")
     documents = []
+    unexplained = bool(code) and not any(map(performance.failures, session.builds))
     for name, folder in session.builds.items():
         rows = list(performance.rows(name))
         _print(name, rows)
-        failures = performance.failures()
+        failures = performance.failures(name)
         documents.append(
             results.document(
                 "performance",
                 name,
-                state="failed" if failures or code else "measured",
-                reason="; ".join(failures) or ("pytest failed" if code else ""),
+                state="failed" if failures or unexplained else "measured",
+                reason="; ".join(failures) or ("pytest failed" if unexplained else ""),
                 watch=session.watch,
                 machine=here,
                 manifest_sha256=manifest_sha256(folder),

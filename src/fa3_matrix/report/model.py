@@ -58,7 +58,7 @@ def assemble(matrix: Matrix, inputs: Inputs) -> Json:
             for stage in STAGES
             if entry["stages"][stage]["state"] == "failed"
         ],
-        "not_run": _not_run(everything),
+        "not_run": _not_run(everything) + _peers_not_run(inputs),
         "correctness": _ran("correctness", inputs),
         "performance": _ran("performance", inputs),
         "peers": inputs.peers if inputs.peers and inputs.peers["state"] != "not run" else None,
@@ -235,6 +235,13 @@ def _not_run(entries: dict[str, Json]) -> list[Json]:
     return [
         {"stage": stage, "reason": text, "cells": names} for (stage, text), names in grouped.items()
     ]
+
+
+def _peers_not_run(inputs: Inputs) -> list[Json]:
+    peers = inputs.peers
+    if not peers or peers["state"] != "not run":
+        return []
+    return [{"stage": "peers", "reason": peers["reason"], "cells": peers["cell"]}]
 
 
 def _ran(kind: str, inputs: Inputs) -> list[Json]:

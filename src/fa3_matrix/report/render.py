@@ -51,6 +51,8 @@ def _environment(*, autoescape: bool) -> jinja2.Environment:
         "short": short,
         "share_of": share_of,
         "code": code,
+        "arm": arm,
+        "compared": compared,
     }
     return environment
 
@@ -104,6 +106,22 @@ def short(name: str) -> str:
 def share_of(value: float, limit: float) -> int:
     """How full a budget is, in percent, at most 100."""
     return min(100, round(100 * value / limit))
+
+
+def arm(row: Json, name: str) -> str:
+    """One arm of a comparison with peers: `812.3 µs`, of a build `812.3 µs (1.04x)`, or why it was not timed."""
+    if name not in row["arms"]:
+        return f"not run: {row['not_run'][name]}"
+    text = f"{row['arms'][name]['median_us']:.1f} µs"
+    return f"{text} ({row['ratio'][name]:.3f}x)" if name in row["ratio"] else text
+
+
+def compared(figures: Json) -> str:
+    """How many problems a mean is over: `24`, or `20 of 24` when no peer was timed on the others."""
+    count = figures["compared"]
+    return (
+        f"{count} of {count + figures['not_compared']}" if figures["not_compared"] else str(count)
+    )
 
 
 def code(text: str) -> Markup:
