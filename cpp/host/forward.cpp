@@ -51,10 +51,14 @@ Lengths lengths_of(const Fa3Forward& f) {
           rows_k};
 }
 
-// Pairs of (batch, query head) whose K and V fill half the L2; the other half is for Q, O and what is on its way.
-int64_t heads_in_l2(const Lengths& lengths, int64_t heads_per_kv_head, int64_t head_dim, int64_t l2_bytes) {
+// Pairs of (batch, query head) of a section, see tile_scheduler.h: their K and V fill 9/16 of L2, which leaves the rest for Q, O and
+// what is on its way. Sections are of equal size, or the last could hold too few tiles to keep every SM busy.
+int64_t heads_per_section(const Lengths& lengths, int64_t heads_q, int64_t heads_k, int64_t head_dim, int64_t l2_bytes) {
   const int64_t kv_bytes = 2 * std::max<int64_t>(lengths.seqlen_k, 1) * head_dim * 2;
-  return std::max<int64_t>(l2_bytes / 2 / kv_bytes, 1) * heads_per_kv_head;
+  const int64_t most = std::max<int64_t>(l2_bytes / 16 * 9 / kv_bytes, 1);
+  const int64_t kv_heads = lengths.batch * heads_k;
+  const int64_t sections = (kv_heads + most - 1) / most;
+  return (kv_heads + sections - 1) / sections * (heads_q / heads_k);
 }
 
 }  // namespace
@@ -110,8 +114,7 @@ int64_t plan_forward(const Fa3Forward& f, int32_t block_m, int64_t l2_bytes, For
   p.window_left = window.left;
   p.window_right = window.right;
   p.num_m_blocks = static_cast<int32_t>(m_blocks);
-  p.heads_per_section =
-      static_cast<int32_t>(std::min(heads_in_l2(lengths, heads_q / heads_k, head_dim, l2_bytes), pairs));
+  p.heads_per_section = static_cast<int32_t>(heads_per_section(lengths, heads_q, heads_k, head_dim, l2_bytes));
   p.ticket = -1;
   p.q_aligned = is_aligned(f.q, p.q_stride);
   p.kv_aligned = is_aligned(f.k, p.k_stride) && is_aligned(f.v, p.v_stride);

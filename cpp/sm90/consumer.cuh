@@ -45,16 +45,14 @@ class Consumer {
     bool more = true;
 #pragma unroll 1
     while (more) {
-      float rescale[2];
       int block = ptx::warp_uniform(tile().blocks.end) - 1;
       bool masked = is_masked(block);
-      softmax_.reset();
       ptx::wgmma_wait<0>();
       ptx::wgmma_pin(s_);
       ptx::wgmma_clear(o_);  // only now: no accumulator may be written while another wgmma runs
-      finish_scores(block, masked, rescale);
+      finish_scores(block, masked);
       clear_past_keys(block);
-      convert();
+      softmax_.begin(s_, p_fragments_);
 #pragma unroll 1
       while (block > first_block_) {
         block -= 1;
@@ -68,14 +66,16 @@ class Consumer {
         masked = is_masked(block);
         ptx::wgmma_wait<1>();
         ptx::wgmma_pin(s_);
-        finish_scores(block, masked, rescale);
-        ptx::wgmma_wait<0>();
+        finish_scores(block, masked);
+        ptx::wgmma_wait<0>();  // P's registers are free, too
         ptx::wgmma_pin(o_);
         release(shared_.v_empty[v_.stage()]);
         v_.advance();
+        float rescale[2];
+        if (softmax_.update(s_, p_fragments_, rescale)) {
 #pragma unroll
-        for (int i = 0; i < kD / 2; ++i) o_[i] *= rescale[i / 2 % 2];
-        convert();
+          for (int i = 0; i < kD / 2; ++i) o_[i] *= rescale[i / 2 % 2];
+        }
       }
       wait(shared_.v_full[v_.stage()], v_.parity());
       await_turn();
@@ -106,11 +106,10 @@ class Consumer {
     if (leader_) ptx::mbarrier_arrive(ptx::shared_address(&barrier));
   }
 
-  // This warp has read all it needs of Q and of the tile's state. Not held until the output is stored: tiles without keys may come in
-  // between, and the producer needs a stage for each.
+  // This thread has read all it needs of Q and of the tile's state. Not held until the output is stored: tiles without keys may come
+  // in between, and the producer needs a stage for each.
   __device__ __forceinline__ void release_tile() const {
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(ptx::shared_address(&shared_.q_empty[q_.stage()]));
+    ptx::mbarrier_arrive(ptx::shared_address(&shared_.q_empty[q_.stage()]));
   }
 
   // Warpgroups take turns at issuing: one multiplies while another is in its softmax. Barrier 1 + g is group g's turn.
@@ -170,13 +169,12 @@ class Consumer {
     return block < tile().blocks.full_begin || block >= tile().blocks.full_end;
   }
 
-  // Scores of `block`, whose Q K^T is done, to probabilities.
-  __device__ __forceinline__ void finish_scores(int block, bool masked, float (&rescale)[2]) {
+  // Scores of `block`, whose Q K^T is done, as the softmax takes them.
+  __device__ __forceinline__ void finish_scores(int block, bool masked) {
     release(shared_.k_empty[k_.stage()]);
     k_.advance();
     if (transform_.needed()) transform_(s_);
     if (masked) mask(block);
-    softmax_.update(s_, rescale);
   }
 
   __device__ __forceinline__ void mask(int block) {
@@ -217,15 +215,10 @@ class Consumer {
     ptx::named_barrier_sync(8 + group_, 128);
   }
 
-  __device__ __forceinline__ void convert() {
-#pragma unroll
-    for (int i = 0; i < kN / 4; ++i) p_fragments_[i] = ptx::pack<Element>(s_[2 * i], s_[2 * i + 1]);
-  }
-
   const ForwardParams& p_;
   SharedStorage<Traits>& shared_;
   ScoreTransform transform_;
-  RowSoftmax softmax_;
+  RowSoftmax<Element> softmax_;
   int group_;
   bool leader_;
   int first_block_;  // of the tile

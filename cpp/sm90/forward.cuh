@@ -26,7 +26,7 @@ __device__ __forceinline__ void forward(const TmaForwardParams& params) {
   __syncthreads();
   if (threadIdx.x < 128) {
     ptx::registers_lower<Traits::kProducerRegisters>();
-    if (threadIdx.x == 0) Producer<Traits>{params, shared}.run();
+    if (threadIdx.x == 0) Producer<Traits>(params, shared).run();
   } else {
     ptx::registers_raise<Traits::kConsumerRegisters>();
     Consumer<Traits>(params.forward, shared, threadIdx.x / 128 - 1).run();

@@ -54,7 +54,7 @@ struct OutputRow {
 
 template <typename Element, int kCount>
 __device__ __forceinline__ void store_output(const ForwardParams& p, const OutputTile& tile, int row,
-                                             const RowSoftmax& softmax, const float (&o)[kCount]) {
+                                             const RowSoftmax<Element>& softmax, const float (&o)[kCount]) {
   const int lane = threadIdx.x % 4;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
@@ -63,7 +63,7 @@ __device__ __forceinline__ void store_output(const ForwardParams& p, const Outpu
     const bool has_keys = total != 0.f && target.attending;  // a NaN total stays visible
     const float inverse = ptx::reciprocal_approx(total);
     if (target.written && lane == 0)
-      *target.lse = has_keys ? (softmax.maximum[r] + ptx::log2_approx(total)) * kLn2 : -INFINITY;
+      *target.lse = has_keys ? (softmax.reference(r) + ptx::log2_approx(total)) * kLn2 : -INFINITY;
 #pragma unroll
     for (int i = 0; i < kCount; i += 16) {
       uint32_t words[4];

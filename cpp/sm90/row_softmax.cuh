@@ -1,59 +1,100 @@
 // Online softmax over one warpgroup accumulator: each thread holds two rows' scores, a row's keys spread over four lanes.
 //
-// Unlike attention/online_softmax.cuh the reference follows the maximum at every block: a branch around accumulators that wgmma
-// owns costs more than the rescale it would save (measured: 4%).
+// Optimistic: a block's scores become probabilities by the reference that the blocks before have left, without looking for their
+// maximum. Only if that makes them large is the maximum found, the reference moved to it, and the block done again from its
+// scores; it is rare, and saves a comparison an element, four shuffles, and the rescale of the output. Unlike
+// attention/online_softmax.cuh, which looks before it exponentiates.
 #pragma once
 
 #include <cfloat>
+#include <cstdint>
 
 #include "ptx/math.cuh"
+#include "ptx/mma.cuh"
 
 namespace fa3::sm90 {
 
-struct RowSoftmax {
-  float scale;       // turns scores into base-2 exponents; positive
-  float maximum[2];  // in exponents; -FLT_MAX until the row has seen a key
-  float sum[2];      // of this lane's keys
+template <typename Element>
+class RowSoftmax {
+  // Of a lane's sum over a block, so that no probability overflows fp16. Smaller ones lose nothing: the largest of a row is at
+  // least 1 from the block on that set its reference.
+  static constexpr float kLimit = 16384.f;
 
-  __device__ __forceinline__ explicit RowSoftmax(float scale_) : scale(scale_) { reset(); }
+ public:
+  __device__ __forceinline__ explicit RowSoftmax(float scale) : scale_(scale) {}
 
-  __device__ __forceinline__ void reset() {
-    maximum[0] = maximum[1] = -FLT_MAX;
-    sum[0] = sum[1] = 0.f;
-  }
-
-  // Turns scores into probabilities; `rescale` is what multiplies the output so far.
+  // The first block of a row tile: its maximum becomes the reference.
   template <int kCount>
-  __device__ __forceinline__ void update(float (&s)[kCount], float (&rescale)[2]) {
+  __device__ __forceinline__ void begin(const float (&s)[kCount], uint32_t (&p)[kCount / 2]) {
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      float best = fmaxf(s[2 * r], s[2 * r + 1]);
-#pragma unroll
-      for (int i = 4; i < kCount; i += 4) best = fmaxf(best, fmaxf(s[i + 2 * r], s[i + 2 * r + 1]));
-      best = fmaxf(best, __shfl_xor_sync(~0u, best, 1));
-      best = fmaxf(best, __shfl_xor_sync(~0u, best, 2));
-      best = fmaxf(best * scale, maximum[r]);
-      rescale[r] = ptx::exp2_approx(maximum[r] - best);
-      maximum[r] = best;
-      float block_sum = 0.f;
-#pragma unroll
-      for (int i = 0; i < kCount; i += 4) {
-#pragma unroll
-        for (int c = 0; c < 2; ++c) {
-          float& x = s[i + 2 * r + c];
-          x = ptx::exp2_approx(fmaf(x, scale, -best));
-          block_sum += x;
-        }
-      }
-      sum[r] = sum[r] * rescale[r] + block_sum;
-    }
+    for (int r = 0; r < 2; ++r) reference_[r] = fmaxf(maximum(s, r), -FLT_MAX);
+    exponentiate(s, p, sum_);
   }
+
+  // A further block's scores to probabilities. True if a reference of the warp has moved: `rescale` then multiplies the output of the
+  // blocks before. Each row's reference is its own affair: it does not depend on its neighbours.
+  template <int kCount>
+  __device__ __forceinline__ bool update(const float (&s)[kCount], uint32_t (&p)[kCount / 2], float (&rescale)[2]) {
+    float block_sum[2];
+    exponentiate(s, p, block_sum);
+    const bool moved = __any_sync(~0u, block_sum[0] > kLimit || block_sum[1] > kLimit);
+    if (moved) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const float next = quad_maximum(block_sum[r]) > kLimit ? maximum(s, r) : reference_[r];
+        rescale[r] = ptx::exp2_approx(reference_[r] - next);
+        reference_[r] = next;
+        sum_[r] *= rescale[r];
+      }
+      exponentiate(s, p, block_sum);
+    }
+    sum_[0] += block_sum[0], sum_[1] += block_sum[1];
+    return moved;
+  }
+
+  // Exponent that row r's probabilities are relative to; -FLT_MAX if it has seen no key.
+  __device__ __forceinline__ float reference(int r) const { return reference_[r]; }
 
   // The sum over all keys of row r.
   __device__ __forceinline__ float total(int r) const {
-    const float s = sum[r] + __shfl_xor_sync(~0u, sum[r], 1);
+    const float s = sum_[r] + __shfl_xor_sync(~0u, sum_[r], 1);
     return s + __shfl_xor_sync(~0u, s, 2);
   }
+
+ private:
+  __device__ __forceinline__ static float quad_maximum(float x) {
+    x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));
+    return fmaxf(x, __shfl_xor_sync(~0u, x, 2));
+  }
+
+  // Of row r, in exponents.
+  template <int kCount>
+  __device__ __forceinline__ float maximum(const float (&s)[kCount], int r) const {
+    float even = s[2 * r], odd = s[2 * r + 1];
+#pragma unroll
+    for (int i = 4; i < kCount; i += 4) even = fmaxf(even, s[i + 2 * r]), odd = fmaxf(odd, s[i + 2 * r + 1]);
+    return quad_maximum(fmaxf(even, odd)) * scale_;
+  }
+
+  // Accumulators of S, rounded in pairs, already have the layout of P's fragments.
+  template <int kCount>
+  __device__ __forceinline__ void exponentiate(const float (&s)[kCount], uint32_t (&p)[kCount / 2],
+                                               float (&block_sum)[2]) const {
+    float sums[2][2] = {};
+#pragma unroll
+    for (int i = 0; i < kCount; i += 2) {
+      const int r = i / 2 % 2;
+      const float even = ptx::exp2_approx(fmaf(s[i], scale_, -reference_[r]));
+      const float odd = ptx::exp2_approx(fmaf(s[i + 1], scale_, -reference_[r]));
+      sums[r][0] += even, sums[r][1] += odd;
+      p[i / 2] = ptx::pack<Element>(even, odd);
+    }
+    block_sum[0] = sums[0][0] + sums[0][1], block_sum[1] = sums[1][0] + sums[1][1];
+  }
+
+  float scale_;         // turns scores into base-2 exponents; positive
+  float reference_[2];  // in exponents
+  float sum_[2];        // of this lane's keys
 };
 
 }  // namespace fa3::sm90

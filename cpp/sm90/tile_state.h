@@ -24,13 +24,20 @@ struct TileState {
 };
 
 // The first tile of a CTA is its own number; `draw` gives the others, as numbers from 0 in the order of asking over all CTAs. So
-// a CTA that got short tiles takes more of them. One number is drawn ahead, so that its latency hides behind a tile. Every CTA
-// draws until it is told to stop: num_tiles draws in all.
+// a CTA that got short tiles takes more of them. Every CTA draws until it is told to stop: num_tiles draws in all.
 template <int kBlockM, int kBlockN, typename Draw>
 class TileWalk {
  public:
   FA3_HOST_DEVICE TileWalk(const ForwardParams& p, int32_t cta, int32_t ctas, Draw draw)
       : p_(p), upcoming_(cta), ctas_(ctas), draw_(draw) {}
+
+  // Draws the number of the next tile if that has not been done, so that its latency hides behind the rest of this one.
+  // Not much earlier: a tile that waits for a busy CTA is one that an idle CTA did not get.
+  FA3_HOST_DEVICE void draw_ahead() {
+    if (drawn_) return;
+    upcoming_ = p_.ticket >= 0 ? ctas_ + draw_(num_tiles()) : upcoming_ + ctas_;
+    drawn_ = true;
+  }
 
   // Moves `state`, at first all zero, to the next tile; its `valid` is 0 after the last.
   FA3_HOST_DEVICE void next(TileState& state) {
@@ -47,13 +54,14 @@ class TileWalk {
   }
 
  private:
+  FA3_HOST_DEVICE uint32_t num_tiles() const { return static_cast<uint32_t>(p_.num_m_blocks * p_.heads_q * p_.batch); }
+
   FA3_HOST_DEVICE bool deal(TileState& state) {
-    const uint32_t tiles = static_cast<uint32_t>(p_.num_m_blocks * p_.heads_q * p_.batch);
-    const uint32_t index = upcoming_;
-    state.valid = index < tiles;
+    draw_ahead();
+    drawn_ = false;
+    state.valid = upcoming_ < num_tiles();
     if (not state.valid) return false;
-    upcoming_ = p_.ticket >= 0 ? ctas_ + draw_(tiles) : index + ctas_;
-    const Tile tile = tile_of(p_, static_cast<int32_t>(index));
+    const Tile tile = tile_of(p_, static_cast<int32_t>(upcoming_));
     const Sequence sequence = sequence_of(p_, tile.batch);
     state.window = window_of(p_, sequence);
     state.batch = tile.batch;
@@ -67,6 +75,7 @@ class TileWalk {
 
   const ForwardParams& p_;
   uint32_t upcoming_, ctas_;
+  bool drawn_ = true;
   Draw draw_;
 };
 

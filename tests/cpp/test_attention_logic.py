@@ -163,7 +163,7 @@ def test_every_tile_once_and_longest_first(
     hint=st.integers(1, 4),
     ctas=st.integers(1, 9),
     fixed=st.booleans(),
-    order=st.lists(st.integers(0, 8), max_size=80),
+    order=st.lists(st.integers(0, 17), max_size=80),
 )
 def test_a_persistent_grid_hands_out_every_tile_once(
     logic: ctypes.CDLL,

@@ -144,15 +144,15 @@ def test_layout(api, build_of_two_layouts, data, strides, sizes, which):
 @pytest.mark.parametrize(
     "l2_mib,seqlen_k,expected",
     [
-        # K and V of a head are 2 * seqlen_k * 128 * 2 bytes; four query heads share one.
-        (50, 8192, 6 * 4),
-        (50, 1024, 50 * 4),
-        (50, 16, 64 * 16),
+        # K and V of a head are 2 * seqlen_k * 128 * 2 bytes; four query heads share one of 256.
+        (50, 8192, 7 * 4),
+        (50, 1024, 52 * 4),  # 56 would fit, but leave 32 for the fifth section
+        (50, 16, 256 * 4),
         (50, 10**6, 1 * 4),
         (0, 8192, 1 * 4),
     ],
 )
-def test_sections_fill_half_the_l2(api, build, l2_mib, seqlen_k, expected):
+def test_sections_are_even_and_fit_l2(api, build, l2_mib, seqlen_k, expected):
     call = api.forward(api.tensor(64, 256, 16, 128), api.tensor(64, seqlen_k, 4, 128))
     p, _, _ = api.plan(call, build, l2_mib << 20)
     assert p.heads_per_section == expected
