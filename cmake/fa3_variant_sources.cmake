@@ -33,6 +33,8 @@ function(fa3_variant_sources out_var)
       MIN_BLOCKS
       STAGES_Q
       PING_PONG
+      ROW_WARPS
+      KEY_GROUPS
     )
       set(FA3_${fact} "${${FA3_VARIANT}_${fact}}")
     endforeach()

@@ -44,6 +44,7 @@ def variant(name: str, head_dim: int, content: bytes) -> dict[str, Any]:
         "block_n": 64,
         "threads": 128,
         "tma_columns": 0,
+        "splits_keys": 0,
         "registers": 168,
         "spill_store_bytes": 4,
         "spill_load_bytes": 8,

@@ -1,4 +1,4 @@
-"""flash_attn_func and flash_attn_varlen_func: FlashAttention-3's surface, errors, tracing."""
+"""The public functions: FlashAttention-3's surface, errors, tracing."""
 
 import inspect
 import json
@@ -32,6 +32,36 @@ TAIL = {
     "sm_margin": 0,
     "return_attn_probs": False,
 }
+# flash_attn_with_kvcache's, after q, k_cache and v_cache.
+CACHE_TAIL = {
+    "k": None,
+    "v": None,
+    "qv": None,
+    "rotary_cos": None,
+    "rotary_sin": None,
+    "cache_seqlens": None,
+    "cache_batch_idx": None,
+    "cache_leftpad": None,
+    "page_table": None,
+    "cu_seqlens_q": None,
+    "cu_seqlens_k_new": None,
+    "max_seqlen_q": None,
+    "rotary_seqlens": None,
+    "q_descale": None,
+    "k_descale": None,
+    "v_descale": None,
+    "softmax_scale": None,
+    "causal": False,
+    "window_size": (-1, -1),
+    "attention_chunk": 0,
+    "softcap": 0.0,
+    "rotary_interleaved": True,
+    "scheduler_metadata": None,
+    "num_splits": 0,
+    "pack_gqa": None,
+    "sm_margin": 0,
+    "return_softmax_lse": False,
+}
 NEEDED = inspect.Parameter.empty
 
 
@@ -56,6 +86,22 @@ def varlen():
     return q, q, q, cu_seqlens, cu_seqlens, 200, 200
 
 
+@pytest.fixture
+def cache():
+    """q (batch 3), and caches of 4 pages of 16 for each entry."""
+    q = torch.empty(3, 5, 8, 64, device="meta", dtype=torch.bfloat16)
+    pages = torch.empty(9, 16, 2, 64, device="meta", dtype=torch.bfloat16)
+    return q, pages, pages.clone()
+
+
+def int32(*shape):
+    return torch.empty(shape, device="meta", dtype=torch.int32)
+
+
+def new(rows=5):
+    return torch.empty(3, rows, 2, 64, device="meta", dtype=torch.bfloat16)
+
+
 def defaults(function):
     return {name: p.default for name, p in inspect.signature(function).parameters.items()}
 
@@ -67,6 +113,8 @@ def test_signatures_are_flash_attention_3s():
     varlen = {"q": NEEDED, "k": NEEDED, "v": NEEDED} | dict.fromkeys(indices, NEEDED)
     varlen |= {"seqused_q": None, "seqused_k": None} | TAIL
     assert list(defaults(fa3_matrix.flash_attn_varlen_func).items()) == list(varlen.items())
+    cache = {"q": NEEDED, "k_cache": NEEDED, "v_cache": NEEDED} | CACHE_TAIL
+    assert list(defaults(fa3_matrix.flash_attn_with_kvcache).items()) == list(cache.items())
 
 
 def test_returns(qkv, varlen):
@@ -77,6 +125,89 @@ def test_returns(qkv, varlen):
     assert (out.shape, lse.shape) == ((300, 8, 64), (8, 300))
 
 
+def test_returns_of_a_cache(cache):
+    q, pages, _ = cache
+    call = fa3_matrix.flash_attn_with_kvcache
+    assert call(*cache, cache_seqlens=int32(3), page_table=int32(3, 4)).shape == q.shape
+    out, lse = call(
+        *cache, new(), new(), cache_seqlens=7, page_table=int32(3, 4), return_softmax_lse=True
+    )
+    assert (out.shape, lse.shape) == ((3, 5, 8, 64), (3, 8, 5))
+    out, lse = call(
+        q[:, 0],
+        pages[:3],
+        pages[:3],
+        cu_seqlens_q=int32(4),
+        max_seqlen_q=2,
+        return_softmax_lse=True,
+    )
+    assert (out.shape, lse.shape) == ((3, 8, 64), (8, 3))
+
+
+def test_the_operators_are_given_what_the_call_states(qkv, cache, monkeypatch):
+    interface = fa3_matrix.interface
+    calls = []
+
+    def recorded(name):
+        def call(*arguments):
+            calls.append((name, arguments))
+            return "out", "lse"
+
+        return call
+
+    names = ("fwd", "varlen_fwd", "kvcache_fwd", "append_kv")
+    monkeypatch.setattr(interface, "_operators", {name: recorded(name) for name in names})
+    options = {"softmax_scale": 0.5, "causal": True, "window_size": (3, 0), "softcap": 2.0}
+    tail = (0.5, True, 3, 0, 2.0)
+    assert fa3_matrix.flash_attn_func(*qkv, **options, num_splits=7, pack_gqa=True) == "out"
+    assert calls.pop() == ("fwd", (*qkv, *tail, 7))
+    q, k, v = (tensor[0] for tensor in qkv)
+    begins = int32(2)
+    fa3_matrix.flash_attn_varlen_func(q, k, v, begins, begins, 9, 8, **options)
+    assert calls.pop() == ("varlen_fwd", (q, k, v, begins, begins, None, None, 9, 8, *tail, 1))
+
+    lengths, table, rows = int32(3), int32(3, 4), (new(2), new(2))
+    call = fa3_matrix.flash_attn_with_kvcache
+    paged = {"cache_seqlens": lengths, "page_table": table}
+    assert call(*cache, *rows, **paged, **options, return_softmax_lse=True) == ("out", "lse")
+    assert calls == [
+        ("append_kv", (*cache[1:], *rows, lengths, table)),
+        ("kvcache_fwd", (*cache, lengths, table, None, 5, 2, *tail, 0)),
+    ]
+    packed = (cache[0][0], *cache[1:])
+    call(*packed, **paged, cu_seqlens_q=begins, max_seqlen_q=4, **options, num_splits=3)
+    assert calls.pop() == ("kvcache_fwd", (*packed, lengths, table, begins, 4, 0, *tail, 3))
+    for more, batch in (({}, 9), ({"page_table": table}, 3)):
+        call(*cache, cache_seqlens=0, **more)
+        made = calls.pop()[1][3]
+        assert (made.shape, made.dtype, made.device.type) == ((batch,), torch.int32, "meta")
+
+
+def test_the_rows_to_append_need_a_place(cache):
+    call = fa3_matrix.flash_attn_with_kvcache
+    with pytest.raises(ValueError, match="k and v are given without cache_seqlens"):
+        call(*cache, new(), new())
+    for rows in ((new(), None), (None, new())):
+        with pytest.raises(ValueError, match="give both or neither"):
+            call(*cache, *rows, cache_seqlens=3)
+    with pytest.raises(ValueError, match="cu_seqlens_q is given without max_seqlen_q"):
+        call(*cache, cu_seqlens_q=int32(4))
+
+
+@pytest.mark.parametrize("argument", sorted(set(CACHE_TAIL) - {
+    "k", "v", "cache_seqlens", "page_table", "cu_seqlens_q", "max_seqlen_q", "softmax_scale",
+    "causal", "window_size", "softcap", "rotary_interleaved", "num_splits", "pack_gqa",
+    "return_softmax_lse",
+}))  # fmt: skip
+def test_unsupported_arguments_of_a_cache_are_named(cache, argument):
+    value = 8 if CACHE_TAIL[argument] == 0 else int32(3)
+    with pytest.raises(NotImplementedError, match=rf"^{argument}: not supported"):
+        fa3_matrix.flash_attn_with_kvcache(*cache, **{argument: value})
+    options = {argument: value, "qv": 1, "attention_chunk": 5}
+    with pytest.raises(NotImplementedError, match=r"qv.*, .*attention_chunk"):
+        fa3_matrix.flash_attn_with_kvcache(*cache, **options)
+
+
 @pytest.mark.parametrize(
     "argument,value",
     [
@@ -85,8 +216,6 @@ def test_returns(qkv, varlen):
         ("k_descale", "a tensor"),
         ("v_descale", "a tensor"),
         ("attention_chunk", 128),
-        ("num_splits", 2),
-        ("pack_gqa", True),
         ("sm_margin", 8),
     ],
 )
@@ -101,6 +230,7 @@ def test_unsupported_arguments_are_named(qkv, varlen, argument, value):
 
 def test_what_changes_nothing_is_accepted(qkv):
     fa3_matrix.flash_attn_func(*qkv, num_splits=0, pack_gqa=False, deterministic=True)
+    fa3_matrix.flash_attn_func(*qkv, num_splits=9, pack_gqa=True)
 
 
 def test_cpu_tensors():
@@ -110,6 +240,8 @@ def test_cpu_tensors():
     flat, cu_seqlens = q[0], torch.tensor([0, 8], dtype=torch.int32)
     with pytest.raises(ValueError, match="q is on cpu"):
         fa3_matrix.flash_attn_varlen_func(flat, flat, flat, cu_seqlens, cu_seqlens, 8, 8)
+    with pytest.raises(ValueError, match="q is on cpu"):
+        fa3_matrix.flash_attn_with_kvcache(q, q, q, cache_seqlens=3)
 
 
 def test_not_tensors(qkv, varlen):
@@ -120,6 +252,14 @@ def test_not_tensors(qkv, varlen):
         fa3_matrix.flash_attn_func(q, k, None)
     with pytest.raises(TypeError, match="cu_seqlens_k is a list"):
         fa3_matrix.flash_attn_varlen_func(*varlen[:4], [0, 1], 1, 1)
+    with pytest.raises(TypeError, match="k_cache is a NoneType"):
+        fa3_matrix.flash_attn_with_kvcache(q, None, v, cache_seqlens=3)
+    with pytest.raises(TypeError, match="cache_seqlens is a list"):
+        fa3_matrix.flash_attn_with_kvcache(q, k, v, cache_seqlens=[3, 3])
+    with pytest.raises(TypeError, match="page_table is a str"):
+        fa3_matrix.flash_attn_with_kvcache(q, k, v, cache_seqlens=3, page_table="x")
+    with pytest.raises(TypeError, match="v is a list"):
+        fa3_matrix.flash_attn_with_kvcache(q, k, v, k, [1], cache_seqlens=3)
 
 
 def test_backward(qkv):
@@ -141,6 +281,20 @@ def test_compiles_without_graph_breaks(qkv, varlen, dynamic):
         fa3_matrix.flash_attn_varlen_func, backend="aot_eager", fullgraph=True, dynamic=dynamic
     )
     assert compiled(*varlen).shape == (300, 8, 64)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("lengths", ["tensor", "int"])
+def test_a_cache_compiles_without_graph_breaks(cache, dynamic, lengths):
+    def step(q, k_cache, v_cache, k, v, lengths, page_table):
+        return fa3_matrix.flash_attn_with_kvcache(
+            q * 2, k_cache, v_cache, k, v, cache_seqlens=lengths, page_table=page_table, causal=True
+        )
+
+    compiled = torch.compile(step, backend="aot_eager", fullgraph=True, dynamic=dynamic)
+    for length in (3, 4):
+        given = int32(3) if lengths == "tensor" else length
+        assert compiled(*cache, new(), new(), given, int32(3, 4)).shape == (3, 5, 8, 64)
 
 
 INDICES = {"cu_seqlens": [0, 3, 3, 10], "seqused": None, "max_seqlen": 7}
@@ -169,6 +323,35 @@ def test_validation_of_indices(changed, wording):
     check(**INDICES)
     with pytest.raises(ValueError, match=wording):
         check(**(INDICES | changed))
+
+
+PAGES = {"cache_seqlens": [3, 8, 0], "page_table": [[4, 9], [2, 3], [9, -1]], "new_rows": 0}
+
+
+@pytest.mark.parametrize(
+    "changed,wording",
+    [
+        ({"cache_seqlens": [3, 9, 0]}, r"cache_seqlens\[1\] is 9; the capacity is 8"),
+        ({"cache_seqlens": [-1, 8, 0]}, r"cache_seqlens\[0\] is -1"),
+        ({"cache_seqlens": [3, 8]}, "cache_seqlens has 2 entries, the cache 3"),
+        ({"new_rows": 1}, r"cache_seqlens\[1\] is 8 and 1 rows are appended; the capacity is 8"),
+        ({"cache_seqlens": [3, 8, 1]}, r"page_table\[2\] names page 9; the cache has 5"),
+        ({"cache_seqlens": None}, r"page_table\[0\] names page 9"),
+        ({"cu_seqlens_q": [0, 2, 1, 3]}, "cu_seqlens_q decreases"),
+    ],
+)
+def test_validation_of_a_cache(changed, wording):
+    def check(cache_seqlens, page_table, new_rows, cu_seqlens_q=None):
+        def tensor(values):
+            return None if values is None else torch.tensor(values)
+
+        q, k_cache = torch.empty(3, 1, 8), torch.empty(5, 4, 1, 8)
+        indices = (tensor(cache_seqlens), tensor(page_table), tensor(cu_seqlens_q))
+        validate.check_cache(q, k_cache, new_rows, *indices, 3)
+
+    check(**PAGES)
+    with pytest.raises(ValueError, match=wording):
+        check(**(PAGES | changed))
 
 
 def run_python(code):
@@ -203,8 +386,8 @@ def test_without_torch_a_call_says_what_to_install():
 
 
 def test_unknown_name():
-    with pytest.raises(AttributeError, match="no attribute 'flash_attn_with_kvcache'"):
-        fa3_matrix.flash_attn_with_kvcache  # noqa: B018
+    with pytest.raises(AttributeError, match="no attribute 'flash_attn_with_kv'"):
+        fa3_matrix.flash_attn_with_kv  # noqa: B018
 
 
 @pytest.fixture
@@ -252,6 +435,36 @@ class TestOnGpu:
             fa3_matrix.flash_attn_func(q, k, v, softmax_scale=float("nan"))
         with pytest.raises(ValueError, match="q has head_dim 60"):
             fa3_matrix.flash_attn_func(q[..., :60], k[..., :60], v[..., :60])
+
+    def test_errors_of_a_cache_have_their_types(self, cuda):
+        q, k, v = self.inputs(cuda)
+        call = fa3_matrix.flash_attn_with_kvcache
+        with pytest.raises(ValueError, match="k is on cpu"):
+            call(q, k, v, k[:, :1].cpu(), v[:, :1], cache_seqlens=3)
+        with pytest.raises(TypeError, match="v_cache is float16"):
+            call(q, k, v.half(), cache_seqlens=3)
+        lengths = torch.zeros(2, device=cuda, dtype=torch.int64)
+        with pytest.raises(TypeError, match="cache_seqlens is int64"):
+            call(q, k, v, cache_seqlens=lengths)
+        with pytest.raises(ValueError, match="page_table has shape"):
+            call(q, k, v, cache_seqlens=3, page_table=lengths.int())
+        with pytest.raises(ValueError, match="num_splits is -1"):
+            call(q, k, v, cache_seqlens=3, num_splits=-1)
+
+    def test_a_cache_grows(self, cuda):
+        """Tokens one by one through the cache give what causal attention gives at once."""
+        q, k, v = self.inputs(cuda, seqlen=70)
+        expected = self.reference(q, k, v, is_causal=True)
+        k_cache, v_cache = torch.full((2, 12, 16, 4, 64), torch.nan, device=cuda).to(k.dtype)
+        pages = torch.randperm(12, device=cuda).int().view(2, 6)
+        for at in range(70):
+            out = fa3_matrix.flash_attn_with_kvcache(
+                *(q[:, at : at + 1], k_cache, v_cache, k[:, at : at + 1], v[:, at : at + 1]),
+                cache_seqlens=at,
+                page_table=pages,
+                causal=True,
+            )
+            torch.testing.assert_close(out.float(), expected[:, at : at + 1], atol=2e-2, rtol=2e-2)
 
     def test_no_build_for_this_gpu(self, cuda, tmp_path):
         q, k, v = self.inputs(cuda)

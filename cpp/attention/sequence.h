@@ -33,7 +33,10 @@ FA3_HOST_DEVICE Sequence sequence_of(const ForwardParams& p, int32_t batch) {
     s.used_k = clamp(p.cu_seqlens_k[batch + 1], begin, p.total_k) - begin;
   }
   s.used_q = p.seqused_q != nullptr ? clamp(p.seqused_q[batch], 0, s.slot_q) : s.slot_q;
-  if (p.seqused_k != nullptr) s.used_k = clamp(p.seqused_k[batch], 0, s.used_k);
+  // What is added counts from where the cache says, which may be below 0; the sum may not wrap.
+  if (p.seqused_k != nullptr) {
+    s.used_k = clamp(clamp(p.seqused_k[batch], -p.added_k, s.used_k) + p.added_k, 0, s.used_k);
+  }
   return s;
 }
 

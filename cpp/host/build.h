@@ -22,6 +22,9 @@ class Kernel {
 
   // Ready to be launched on the device, whose context is current. Loading is safe while a stream is being captured.
   CUkernel on(const Device& device);
+  // Of a variant with splits_keys, likewise.
+  CUkernel combine_on(const Device& device) { return on(device), combine_; }
+  CUkernel append_on(const Device& device) { return on(device), append_; }
 
  private:
   void load(const Driver& driver, const Device& device);
@@ -30,7 +33,7 @@ class Kernel {
   std::string name_, fatbin_, build_;
   Fa3Variant variant_;  // its strings are the members above
   std::mutex mutex_;
-  CUkernel kernel_ = nullptr;
+  CUkernel kernel_ = nullptr, combine_ = nullptr, append_ = nullptr;
   std::atomic<uint64_t> ready_{0};  // bit per device ordinal
 };
 

@@ -6,6 +6,7 @@
 #include "host/build.h"
 #include "host/error.h"
 #include "host/forward.h"
+#include "host/splits.h"
 
 namespace {
 
@@ -102,6 +103,18 @@ int32_t fa3_forward(const Fa3Forward* forward, void* stream) {
   return status_of([&] { fa3::launch_forward(*forward, static_cast<CUstream>(stream)); });
 }
 
+int32_t fa3_workspace(const Fa3Forward* forward, int64_t* bytes) {
+  return status_of([&] { *bytes = fa3::workspace_bytes(*forward); });
+}
+
+int32_t fa3_append(const Fa3Append* append, void* stream) {
+  return status_of([&] { fa3::launch_append(*append, static_cast<CUstream>(stream)); });
+}
+
+int32_t fa3_choose_splits(int64_t requested, int64_t tiles, int64_t key_blocks, int64_t slots) {
+  return fa3::choose_splits(requested, tiles, key_blocks, slots);
+}
+
 int32_t fa3_plan(const Fa3Forward* forward, int32_t build, int64_t l2_bytes, void* params, int64_t params_bytes,
                  int32_t* variant, int64_t* tiles) {
   return status_of([&] {
@@ -113,7 +126,7 @@ int32_t fa3_plan(const Fa3Forward* forward, int32_t build, int64_t l2_bytes, voi
     if (*variant == fa3::SelectionTable::kNone) {
       fa3::fail(FA3_NO_KERNEL_ERROR, "build ", b.name, " has no variant for this problem");
     }
-    *tiles = fa3::plan_forward(*forward, b.kernels[*variant]->variant().block_m, l2_bytes,
+    *tiles = fa3::plan_forward(*forward, b.kernels[*variant]->variant(), l2_bytes,
                                *static_cast<fa3::ForwardParams*>(params));
   });
 }

@@ -27,10 +27,10 @@ enum Fa3Status {
 // Mask classes, also bits of Fa3Variant::masks.
 enum Fa3Mask { FA3_MASK_FULL = 0, FA3_MASK_CAUSAL = 1, FA3_MASK_LOCAL = 2 };
 
-// How q, k and v lie in memory, also bits of Fa3Variant::layouts. Aligned: TMA can describe them, that is base pointers are
+// How q, k and v lie in memory, also bits of Fa3Variant::layouts. Paged: k and v come with a page table. Aligned: TMA can describe them, that is base pointers are
 // multiples of 16 bytes and every stride of a dimension longer than 1 is a positive multiple of 16 bytes below 2^40, of rows
 // at least a row.
-enum Fa3Layout { FA3_LAYOUT_ALIGNED = 0, FA3_LAYOUT_UNALIGNED = 1 };
+enum Fa3Layout { FA3_LAYOUT_ALIGNED = 0, FA3_LAYOUT_UNALIGNED = 1, FA3_LAYOUT_PAGED = 2 };
 
 FA3_API const char* fa3_last_error(void);
 FA3_API int32_t fa3_last_status(void);
@@ -50,6 +50,7 @@ typedef struct Fa3Variant {
   int32_t threads;
   int32_t dynamic_shared_bytes;
   int32_t tma_columns;       // of the boxes that it loads by TMA; 0: it doesn't, see attention/variant_info.h
+  int32_t splits_keys;       // 1: a split-KV kernel, see attention/variant_info.h
   int32_t log2_seqlen_q[2];  // served range of ceil(log2(seqlen)), inclusive, in 0..16
   int32_t log2_seqlen_k[2];
   int32_t masks;    // bit 1 << Fa3Mask
@@ -85,29 +86,60 @@ typedef struct Fa3Tensor {
   int32_t device;          // CUDA ordinal, -1: not on a CUDA device
 } Fa3Tensor;
 
+// What a call is of, by which its tensors' shapes are read.
+enum Fa3Kind {
+  FA3_DENSE = 0,   // q, k, v (batch, seqlen, heads, head_dim)
+  FA3_VARLEN = 1,  // q, k, v (rows, heads, head_dim), cu_seqlens_q and cu_seqlens_k
+  // q dense, or packed with cu_seqlens_q; k, v (batch, capacity, heads, head_dim), or with page_table (pages, page_size, heads,
+  // head_dim). seqused_k (optional) plus new_rows keys of an entry count, at most its capacity.
+  FA3_CACHE = 2,
+};
+
 typedef struct Fa3Forward {
-  Fa3Tensor q, k, v;  // (batch, seqlen, heads, head_dim); varlen (rows, heads, head_dim)
-  // Varlen only: int32, (batch + 1) and (batch).
-  Fa3Tensor cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k;
-  int32_t is_varlen;
+  Fa3Tensor q, k, v;
+  // int32; (batch + 1), (batch) and (batch, pages of an entry).
+  Fa3Tensor cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, page_table;
+  int32_t kind;  // Fa3Kind
   int32_t causal;
-  int64_t max_seqlen_q, max_seqlen_k;  // varlen only
+  int64_t max_seqlen_q, max_seqlen_k;  // of packed tensors
   int64_t window_left, window_right;   // negative: no limit
+  int64_t new_rows;                    // cache only
+  int64_t num_splits;                  // at most so many; 0: as suits the shapes. Kernels that don't split ignore it
   double softmax_scale;
-  double softcap;  // 0: off
-  void* out;       // as q, contiguous; not read by fa3_check
-  void* lse;       // float32 (batch, heads, seqlen), varlen (heads, rows); contiguous
+  double softcap;   // 0: off
+  void* out;        // as q, contiguous; not read by fa3_check
+  void* lse;        // float32 (batch, heads, seqlen), packed (heads, rows); contiguous
+  void* workspace;  // of fa3_workspace bytes, aligned to 16
 } Fa3Forward;
 
 // Everything about the arguments that can be checked without reading device memory. Doesn't touch the driver.
 FA3_API int32_t fa3_check(const Fa3Forward* forward);
+// Bytes of device memory that fa3_forward needs besides, until the work is done; 0 if num_splits is 1. Uses the driver.
+FA3_API int32_t fa3_workspace(const Fa3Forward* forward, int64_t* bytes);
 // Enqueues the attention of arguments that fa3_check has passed. Loads the kernel at its first use, never synchronises,
 // allocates no device memory itself. Uses the driver.
 FA3_API int32_t fa3_forward(const Fa3Forward* forward, void* stream);
+
+typedef struct Fa3Append {
+  Fa3Tensor k_cache, v_cache;  // as k and v of FA3_CACHE; written
+  Fa3Tensor k, v;              // (batch, new rows, heads, head_dim)
+  Fa3Tensor lengths;           // int32 (batch): new row i of entry b becomes its key lengths[b] + i
+  Fa3Tensor page_table;
+} Fa3Append;
+
+// Checks the arguments and enqueues the copy of new rows into a cache. Rows past an entry's capacity and pages that the cache doesn't have
+// are dropped. Uses the driver.
+FA3_API int32_t fa3_append(const Fa3Append* append, void* stream);
+
 // What fa3_forward would launch on a GPU with that much L2, from one build: the variant's index, its fa3::ForwardParams (the
-// ticket aside, which a launch takes) and how many tiles its grid works off (0: nothing to launch). Doesn't touch the driver.
+// ticket and splits aside, which a launch decides) and how many tiles its grid works off (0: nothing to launch). Doesn't touch the
+// driver.
 FA3_API int32_t fa3_plan(const Fa3Forward* forward, int32_t build, int64_t l2_bytes, void* params, int64_t params_bytes,
                          int32_t* variant, int64_t* tiles);
+
+// How many CTAs should share a tile's keys: `requested` or, if that is 0, what ends soonest by a model of `tiles` tiles of `key_blocks`
+// blocks each on a GPU that runs `slots` CTAs at once. Doesn't touch the driver.
+FA3_API int32_t fa3_choose_splits(int64_t requested, int64_t tiles, int64_t key_blocks, int64_t slots);
 
 // --- driver ---------------------------------------------------------------------------------------------------------
 

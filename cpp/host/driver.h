@@ -56,6 +56,7 @@ struct Device {
   int32_t capability;  // 10 * major + minor
   int32_t sms;
   int64_t l2_bytes;
+  int32_t sm_threads, sm_shared_bytes;
   std::string name;
 
   // Cached; the ordinal is that of torch and of CUDA_VISIBLE_DEVICES.

@@ -5,38 +5,23 @@
 
 #include "attention/tma_params.h"
 #include "host/error.h"
+#include "host/launch.h"
+#include "host/splits.h"
 #include "host/tensor_map.h"
+#include "host/tensor_view.h"
 #include "host/tickets.h"
 
 namespace fa3 {
 namespace {
 
-// Dimensions of the 4 (dense) or 3 (varlen) that both layouts have, counted from the end.
-int64_t size_of(const Fa3Tensor& t, int32_t from_end) {
-  return t.sizes[t.rank - from_end];
-}
-constexpr int32_t kRow = 3, kHead = 2, kHeadDim = 1;
-
-// A dimension of one element has no stride worth the name: torch leaves anything there, which must not cost alignment.
-int64_t stride_of(const Fa3Tensor& t, int32_t dim) {
-  return t.sizes[dim] <= 1 ? 0 : t.strides[dim];
-}
-
-Strides strides_of(const Fa3Tensor& t) {
-  return {t.rank == 4 ? stride_of(t, 0) : 0, stride_of(t, t.rank - kRow), stride_of(t, t.rank - kHead)};
-}
-
-bool is_aligned(const Fa3Tensor& t, const Strides& s) {
-  return reinterpret_cast<uintptr_t>(t.data) % 16 == 0 && s.batch % 8 == 0 && s.row % 8 == 0 && s.head % 8 == 0;
-}
-
 Fa3Layout layout_of(const Fa3Forward& f) {
+  if (f.page_table.rank >= 0) return FA3_LAYOUT_PAGED;
   const bool aligned = is_tma_layout(f.q) && is_tma_layout(f.k) && is_tma_layout(f.v);
   return aligned ? FA3_LAYOUT_ALIGNED : FA3_LAYOUT_UNALIGNED;
 }
 
-const int32_t* indices(const Fa3Tensor& t) {
-  return t.rank < 0 ? nullptr : static_cast<const int32_t*>(t.data);
+bool is_packed(const Fa3Forward& f) {
+  return f.cu_seqlens_q.rank >= 0;
 }
 
 struct Lengths {
@@ -45,10 +30,11 @@ struct Lengths {
 
 Lengths lengths_of(const Fa3Forward& f) {
   const int64_t rows_q = size_of(f.q, kRow);
-  const int64_t rows_k = size_of(f.k, kRow);
-  if (!f.is_varlen) return {f.q.sizes[0], rows_q, rows_k, rows_q, rows_k};
-  return {f.cu_seqlens_q.sizes[0] - 1, std::min(f.max_seqlen_q, rows_q), std::min(f.max_seqlen_k, rows_k), rows_q,
-          rows_k};
+  const int64_t rows_k = f.page_table.rank < 0 ? size_of(f.k, kRow) : size_of(f.k, kRow) * f.page_table.sizes[1];
+  const int64_t batch = is_packed(f) ? f.cu_seqlens_q.sizes[0] - 1 : f.q.sizes[0];
+  const int64_t seqlen_q = is_packed(f) ? std::min(f.max_seqlen_q, rows_q) : rows_q;
+  const int64_t seqlen_k = f.kind == FA3_VARLEN ? std::min(f.max_seqlen_k, rows_k) : rows_k;
+  return {batch, seqlen_q, seqlen_k, rows_q, rows_k};
 }
 
 // Pairs of (batch, query head) of a section, see tile_scheduler.h: their K and V fill 9/16 of L2, which leaves the rest for Q, O and
@@ -70,7 +56,7 @@ Problem problem_of(const Fa3Forward& f) {
           lengths.seqlen_k};
 }
 
-int64_t plan_forward(const Fa3Forward& f, int32_t block_m, int64_t l2_bytes, ForwardParams& p) {
+int64_t plan_forward(const Fa3Forward& f, const Fa3Variant& variant, int64_t l2_bytes, ForwardParams& p) {
   const Lengths lengths = lengths_of(f);
   const int64_t heads_q = size_of(f.q, kHead);
   const int64_t heads_k = size_of(f.k, kHead);
@@ -78,9 +64,13 @@ int64_t plan_forward(const Fa3Forward& f, int32_t block_m, int64_t l2_bytes, For
   if (lengths.batch == 0 || lengths.rows_q == 0) return 0;
 
   const Window window = normalised_window(f.causal, f.window_left, f.window_right, lengths.rows_q, lengths.rows_k);
-  const int64_t m_blocks = std::max<int64_t>((lengths.seqlen_q + block_m - 1) / block_m, 1);
-  const int64_t pairs = heads_q * lengths.batch;
-  const int64_t tiles = m_blocks * pairs;
+  const int64_t group = variant.splits_keys ? heads_q / heads_k : 1;  // heads that are rows of one tile
+  if (lengths.rows_q > kMaxRows / group) {
+    fail(FA3_VALUE_ERROR, lengths.rows_q, " rows of q x ", group, " heads of q for each of k are more than ", kMaxRows,
+         "; split the call");
+  }
+  const int64_t m_blocks = std::max<int64_t>((lengths.seqlen_q * group + variant.block_m - 1) / variant.block_m, 1);
+  const int64_t tiles = m_blocks * (heads_q / group) * lengths.batch;
   if (tiles > std::numeric_limits<int32_t>::max()) {
     fail(FA3_VALUE_ERROR, "batch ", lengths.batch, " x ", heads_q, " heads x seqlen_q ", lengths.seqlen_q, " make ",
          tiles, " tiles, more than one grid holds (2^31 - 1); split the batch");
@@ -94,13 +84,15 @@ int64_t plan_forward(const Fa3Forward& f, int32_t block_m, int64_t l2_bytes, For
   p.q_stride = strides_of(f.q);
   p.k_stride = strides_of(f.k);
   p.v_stride = strides_of(f.v);
-  p.out_stride = {f.is_varlen ? 0 : lengths.rows_q * heads_q * head_dim, heads_q * head_dim, head_dim};
-  p.lse_batch_stride = f.is_varlen ? 0 : heads_q * lengths.rows_q;
+  p.out_stride = {is_packed(f) ? 0 : lengths.rows_q * heads_q * head_dim, heads_q * head_dim, head_dim};
+  p.lse_batch_stride = is_packed(f) ? 0 : heads_q * lengths.rows_q;
   p.lse_head_stride = lengths.rows_q;
   p.cu_seqlens_q = indices(f.cu_seqlens_q);
   p.cu_seqlens_k = indices(f.cu_seqlens_k);
   p.seqused_q = indices(f.seqused_q);
   p.seqused_k = indices(f.seqused_k);
+  p.page_table = indices(f.page_table);
+  p.page_table_stride = f.page_table.rank < 0 ? 0 : stride_of(f.page_table, 0);
   p.batch = static_cast<int32_t>(lengths.batch);
   p.heads_q = static_cast<int32_t>(heads_q);
   p.heads_k = static_cast<int32_t>(heads_k);
@@ -109,6 +101,9 @@ int64_t plan_forward(const Fa3Forward& f, int32_t block_m, int64_t l2_bytes, For
   p.total_q = static_cast<int32_t>(lengths.rows_q);
   p.total_k = static_cast<int32_t>(lengths.rows_k);
   p.head_dim = static_cast<int32_t>(head_dim);
+  p.page_size = f.page_table.rank < 0 ? 1 : static_cast<int32_t>(size_of(f.k, kRow));
+  p.num_pages = f.page_table.rank < 0 ? 0 : static_cast<int32_t>(f.k.sizes[0]);
+  p.added_k = static_cast<int32_t>(f.new_rows);
   p.softmax_scale = static_cast<float>(f.softmax_scale);
   p.softcap = static_cast<float>(f.softcap);
   p.window_left = window.left;
@@ -116,41 +111,89 @@ int64_t plan_forward(const Fa3Forward& f, int32_t block_m, int64_t l2_bytes, For
   p.num_m_blocks = static_cast<int32_t>(m_blocks);
   p.heads_per_section = static_cast<int32_t>(heads_per_section(lengths, heads_q, heads_k, head_dim, l2_bytes));
   p.ticket = -1;
+  p.num_splits = 1;
+  p.partial_out = p.partial_lse = nullptr;
   p.q_aligned = is_aligned(f.q, p.q_stride);
   p.kv_aligned = is_aligned(f.k, p.k_stride) && is_aligned(f.v, p.v_stride);
   return tiles;
 }
 
-void launch_forward(const Fa3Forward& f, CUstream stream) {
+namespace {
+
+// A call on its way to the GPU.
+struct Planned {
+  const Device& device;
+  Kernel& kernel;
+  int64_t tiles;
+  TmaForwardParams params;
+};
+
+// Of all splits, with one row for each element of lse.
+int64_t partial_rows(const ForwardParams& p) {
+  return int64_t{p.num_splits} * p.heads_q * p.total_q * (p.cu_seqlens_q == nullptr ? p.batch : 1);
+}
+
+// Keys that a tile of `p` may visit.
+int64_t keys_of_tile(const ForwardParams& p, const Fa3Variant& variant) {
+  if (p.window_left < 0 || p.window_right < 0) return p.seqlen_k;
+  return std::min<int64_t>(p.seqlen_k, int64_t{p.window_left} + p.window_right + variant.block_m);
+}
+
+int32_t splits_of(const Fa3Forward& f, const Fa3Variant& variant, const Device& device, const ForwardParams& p,
+                  int64_t tiles) {
+  if (not variant.splits_keys || f.num_splits == 1) return 1;
+  constexpr int32_t kReservedBytes = 1024;  // of shared memory, for each CTA
+  const int32_t ctas_of_sm = std::max(1, std::min(device.sm_threads / variant.threads,
+                                                  device.sm_shared_bytes / (variant.dynamic_shared_bytes + kReservedBytes)));
+  const int64_t key_blocks = (keys_of_tile(p, variant) + variant.block_n - 1) / variant.block_n;
+  const int32_t splits = choose_splits(f.num_splits, tiles, key_blocks, int64_t{device.sms} * ctas_of_sm);
+  const int64_t largest_grid = std::max(tiles * splits, int64_t{p.seqlen_q} * p.heads_q * p.batch);
+  return largest_grid > std::numeric_limits<int32_t>::max() ? 1 : splits;
+}
+
+Planned plan(const Fa3Forward& f) {
   const Device& device = Device::get(f.q.device);
   const Decision decision = decide(device.capability, problem_of(f), device.name.c_str());
-  Kernel& kernel = *get_build(decision.build).kernels[decision.variant];
-  const Fa3Variant& variant = kernel.variant();
-  TmaForwardParams params;
-  const int64_t tiles = plan_forward(f, variant.block_m, device.l2_bytes, params.forward);
-  if (tiles == 0) return;
+  Planned planned{device, *get_build(decision.build).kernels[decision.variant], 0, {}};
+  const Fa3Variant& variant = planned.kernel.variant();
+  ForwardParams& p = planned.params.forward;
+  planned.tiles = plan_forward(f, variant, device.l2_bytes, p);
+  if (planned.tiles > 0) p.num_splits = splits_of(f, variant, device, p, planned.tiles);
+  return planned;
+}
 
+}  // namespace
+
+int64_t workspace_bytes(const Fa3Forward& f) {
+  const Planned planned = plan(f);
+  const ForwardParams& p = planned.params.forward;
+  if (planned.tiles == 0 || p.num_splits == 1) return 0;
+  return partial_rows(p) * (p.head_dim + 1) * static_cast<int64_t>(sizeof(float));
+}
+
+void launch_forward(const Fa3Forward& f, CUstream stream) {
+  Planned planned = plan(f);
+  auto& [device, kernel, tiles, params] = planned;
+  if (tiles == 0) return;
+  ForwardParams& p = params.forward;
+  const Fa3Variant& variant = kernel.variant();
   const ContextGuard context(device);
   const Driver& driver = Driver::get();
-  // Every CUDA API that takes a CUfunction to launch takes a CUkernel.
-  const auto function = reinterpret_cast<CUfunction>(kernel.on(device));
   const bool by_tma = variant.tma_columns > 0;
   if (by_tma) {
     fill_tensor_maps(driver, f, variant, params);
-    params.forward.ticket = take_ticket(driver, stream);
+    p.ticket = take_ticket(driver, stream);
   }
-  CUlaunchConfig config{};
-  config.gridDimX = static_cast<unsigned>(by_tma ? std::min<int64_t>(tiles, device.sms) : tiles);
-  config.gridDimY = config.gridDimZ = 1;
-  config.blockDimX = static_cast<unsigned>(variant.threads);
-  config.blockDimY = config.blockDimZ = 1;
-  config.sharedMemBytes = static_cast<unsigned>(variant.dynamic_shared_bytes);
-  config.hStream = stream;
-  void* arguments[] = {by_tma ? static_cast<void*>(&params) : &params.forward};
-  const CUresult result = driver.cuLaunchKernelEx(&config, function, arguments, nullptr);
-  if (result != CUDA_SUCCESS) {
-    fail(FA3_DRIVER_ERROR, "launching ", variant.name, " on ", device.name, " failed: ", driver.describe(result),
-         ". If it names an earlier fault, run with CUDA_LAUNCH_BLOCKING=1 to find where it comes from");
+  if (p.num_splits > 1) {
+    p.partial_out = static_cast<float*>(f.workspace);
+    p.partial_lse = p.partial_out + partial_rows(p) * p.head_dim;
+  }
+  const int64_t grid = by_tma ? std::min<int64_t>(tiles, device.sms) : tiles * p.num_splits;
+  launch(device, kernel.on(device), variant.name,
+         {grid, variant.threads, variant.dynamic_shared_bytes, by_tma ? static_cast<void*>(&params) : &p}, stream);
+  if (p.num_splits > 1) {
+    const int64_t rows = int64_t{std::max(p.seqlen_q, 1)} * p.heads_q * p.batch;
+    launch(device, kernel.combine_on(device), variant.name, {rows, kCombineThreads, 0, &p}, stream);
   }
 }
 

@@ -9,15 +9,19 @@
 
 namespace fa3 {
 
-// Throws FA3_VALUE_ERROR or FA3_TYPE_ERROR naming the argument, what was given and what is allowed.
+// Throw FA3_VALUE_ERROR or FA3_TYPE_ERROR naming the argument, what was given and what is allowed.
 void check_forward(const Fa3Forward& forward);
+void check_append(const Fa3Append& append);
 
 // The class of a call whose arguments are good.
 Problem problem_of(const Fa3Forward& forward);
 
-// Tiles of block_m query rows, 0 when there is nothing to write. Fills everything of `params` whenever it isn't 0.
-int64_t plan_forward(const Fa3Forward& forward, int32_t block_m, int64_t l2_bytes, ForwardParams& params);
+// Tiles of the variant, 0 when there is nothing to write. Fills everything of `params` but ticket and splits whenever it isn't 0.
+int64_t plan_forward(const Fa3Forward& forward, const Fa3Variant& variant, int64_t l2_bytes, ForwardParams& params);
 
+// Bytes that launch_forward needs at forward.workspace.
+int64_t workspace_bytes(const Fa3Forward& forward);
 void launch_forward(const Fa3Forward& forward, CUstream stream);
+void launch_append(const Fa3Append& append, CUstream stream);
 
 }  // namespace fa3

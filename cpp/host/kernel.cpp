@@ -56,18 +56,26 @@ void Kernel::load(const Driver& driver, const Device& device) {
   if (kernel_ == nullptr) {
     const std::string bytes = read_file(fatbin_);
     CUlibrary library = nullptr;
-    CUkernel kernel = nullptr;
     require(driver.cuLibraryLoadData(&library, bytes.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
             "cuLibraryLoadData");
-    require(driver.cuLibraryGetKernel(&kernel, library, name_.c_str()), "cuLibraryGetKernel");
-    kernel_ = kernel;  // for every device; the library stays loaded
+    // For every device; the library stays loaded.
+    const auto get = [&](CUkernel& kernel, const std::string& name) {
+      require(driver.cuLibraryGetKernel(&kernel, library, name.c_str()), "cuLibraryGetKernel");
+    };
+    if (variant_.splits_keys) {
+      get(combine_, name_ + "_combine");
+      get(append_, name_ + "_append");
+    }
+    get(kernel_, name_);
   }
   require(driver.cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, variant_.dynamic_shared_bytes,
                                       kernel_, device.handle),
           "cuKernelSetAttribute");
   // The driver loads lazily, at the latest here: so errors carry a name and the first launch does nothing but launch.
-  CUfunction function = nullptr;
-  require(driver.cuKernelGetFunction(&function, kernel_), "cuKernelGetFunction");
+  for (CUkernel kernel : {kernel_, combine_, append_}) {
+    CUfunction function = nullptr;
+    if (kernel != nullptr) require(driver.cuKernelGetFunction(&function, kernel), "cuKernelGetFunction");
+  }
 }
 
 void Kernel::fail_to_load(const Driver& driver, const Device& device, CUresult result, const char* call) const {

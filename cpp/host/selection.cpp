@@ -21,6 +21,9 @@ void check(const Fa3Variant& v) {
   if (!known || (v.tma_columns != 0 && !by_tma)) {
     fail(FA3_BUILD_ERROR, "variant ", v.name, " states impossible values; rebuild its cell");
   }
+  if (not v.splits_keys && v.layouts >> FA3_LAYOUT_PAGED & 1) {
+    fail(FA3_BUILD_ERROR, "variant ", v.name, " can't read a page table, but is to serve paged tensors; rebuild its cell");
+  }
   if (by_tma && v.layouts != 1 << FA3_LAYOUT_ALIGNED) {
     fail(FA3_BUILD_ERROR, "variant ", v.name, " loads by TMA, so it can serve aligned tensors only; rebuild its cell");
   }

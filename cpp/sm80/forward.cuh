@@ -224,7 +224,8 @@ template <typename Traits>
 constexpr VariantInfo variant_info(int32_t is_bf16) {
   return {kForwardAbiVersion, Traits::kHeadDim, Traits::kBlockM,
           Traits::kBlockN,    Traits::kThreads, Traits::kSharedBytes,
-          Traits::kStages,    is_bf16,          0};
+          Traits::kStages,    is_bf16,          0,
+          0};
 }
 
 }  // namespace fa3::sm80

@@ -52,6 +52,7 @@ class Consumer {
       ptx::wgmma_clear(o_);  // only now: no accumulator may be written while another wgmma runs
       finish_scores(block, masked);
       clear_past_keys(block);
+      if (Traits::kStagesQ == 1 && block == first_block_) leave_tile();
       softmax_.begin(s_, p_fragments_);
 #pragma unroll 1
       while (block > first_block_) {
@@ -67,6 +68,7 @@ class Consumer {
         ptx::wgmma_wait<1>();
         ptx::wgmma_pin(s_);
         finish_scores(block, masked);
+        if (Traits::kStagesQ == 1 && block == first_block_) leave_tile();
         ptx::wgmma_wait<0>();  // P's registers are free, too
         ptx::wgmma_pin(o_);
         release(shared_.v_empty[v_.stage()]);
@@ -81,8 +83,7 @@ class Consumer {
       await_turn();
       issue_pv(v_descriptor());
       pass_turn();
-      const OutputTile output(tile());
-      release_tile();
+      if constexpr (Traits::kStagesQ > 1) leave_tile();
       q_.advance();
       more = fetch_tile();
       if (more) wait(shared_.k_full[k_.stage()], k_.parity());
@@ -93,7 +94,7 @@ class Consumer {
       ptx::wgmma_pin(o_);
       release(shared_.v_empty[v_.stage()]);
       v_.advance();
-      store_output<Element>(p_, output, row(), softmax_, o_);
+      store_output<Element>(p_, output_, row(), softmax_, o_);
     }
     ptx::wgmma_wait<0>();
   }
@@ -110,6 +111,12 @@ class Consumer {
   // in between, and the producer needs a stage for each.
   __device__ __forceinline__ void release_tile() const {
     ptx::mbarrier_arrive(ptx::shared_address(&shared_.q_empty[q_.stage()]));
+  }
+
+  // The tile's last Q K^T is done. With one stage for Q this is told as soon as that is so: the next Q has a block's time to come.
+  __device__ __forceinline__ void leave_tile() {
+    output_ = OutputTile(tile());
+    release_tile();
   }
 
   // Warpgroups take turns at issuing: one multiplies while another is in its softmax. Barrier 1 + g is group g's turn.
@@ -178,8 +185,17 @@ class Consumer {
   }
 
   __device__ __forceinline__ void mask(int block) {
-    const int first_key = block * kN + threadIdx.x % 4 * 2;
     const Window window = tile().window;
+    if (window.left < window.used_k) {
+      mask<true>(block, window);
+    } else {
+      mask<false>(block, window);
+    }
+  }
+
+  template <bool kHasLeft>
+  __device__ __forceinline__ void mask(int block, const Window& window) {
+    const int first_key = block * kN + threadIdx.x % 4 * 2;
     const int first_row = tile().first_row + row();
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -190,7 +206,7 @@ class Consumer {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
           const int key = n * 8 + i;
-          if (key < begin || key >= end) s_[4 * n + 2 * r + i] = -INFINITY;
+          if ((kHasLeft && key < begin) || key >= end) s_[4 * n + 2 * r + i] = -INFINITY;
         }
       }
     }
@@ -222,6 +238,7 @@ class Consumer {
   int group_;
   bool leader_;
   int first_block_;  // of the tile
+  OutputTile output_;
   Ring k_{0}, v_{0};
   RingPosition<Traits::kStagesQ> q_{0};
   float s_[kN / 2], o_[kD / 2];

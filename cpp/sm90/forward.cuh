@@ -37,7 +37,8 @@ template <typename Traits>
 constexpr VariantInfo variant_info(int32_t is_bf16) {
   return {kForwardAbiVersion, Traits::kHeadDim, Traits::kBlockM,
           Traits::kBlockN,    Traits::kThreads, static_cast<int32_t>(sizeof(SharedStorage<Traits>)),
-          Traits::kStages,    is_bf16,          Traits::kPanel};
+          Traits::kStages,    is_bf16,          Traits::kPanel,
+          0};
 }
 
 }  // namespace fa3::sm90

@@ -27,6 +27,7 @@ __device__ __forceinline__ uint4 transpose_quad(const uint32_t (&w)[4]) {
 struct OutputTile {
   int32_t batch, head, q_row, slot_q, used_q, first_row;
 
+  OutputTile() = default;
   __device__ __forceinline__ explicit OutputTile(const TileState& tile)
       : batch(tile.batch),
         head(tile.head),

@@ -41,7 +41,8 @@ class RowSoftmax {
     if (moved) {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        const float next = quad_maximum(block_sum[r]) > kLimit ? maximum(s, r) : reference_[r];
+        const float best = maximum(s, r);  // by all lanes, whichever row is theirs: they exchange values
+        const float next = quad_maximum(block_sum[r]) > kLimit ? best : reference_[r];
         rescale[r] = ptx::exp2_approx(reference_[r] - next);
         reference_[r] = next;
         sum_[r] *= rescale[r];

@@ -9,7 +9,11 @@ from fa3_matrix.ops.builds import available_builds, use_build
 from fa3_matrix.ops.explain import Decision, explain
 
 if TYPE_CHECKING:
-    from fa3_matrix.interface import flash_attn_func, flash_attn_varlen_func
+    from fa3_matrix.interface import (
+        flash_attn_func,
+        flash_attn_varlen_func,
+        flash_attn_with_kvcache,
+    )
 
     __version__: str
 
@@ -20,12 +24,13 @@ __all__ = [
     "explain",
     "flash_attn_func",
     "flash_attn_varlen_func",
+    "flash_attn_with_kvcache",
     "use_build",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("flash_attn_func", "flash_attn_varlen_func"):
+    if name in ("flash_attn_func", "flash_attn_varlen_func", "flash_attn_with_kvcache"):
         from fa3_matrix import interface
 
         return getattr(interface, name)

@@ -233,7 +233,9 @@ def explain(
     ] = (-1, -1),
     layout: Annotated[
         str,
-        typer.Option(help="aligned: TMA can describe the tensors; unaligned: docs/selection.md."),
+        typer.Option(
+            help="aligned: TMA can describe the tensors; unaligned: docs/selection.md; paged."
+        ),
     ] = "aligned",
     capability: Annotated[
         str | None,

@@ -6,7 +6,7 @@ by torch.compile; it touches no CUDA. What is missing is reported by the first c
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from fa3_matrix.errors import Fa3Error
 from fa3_matrix.ops import operators, validate
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 # Read once: a call is too short to look into the environment.
 _VALIDATE = os.environ.get("FA3_VALIDATE") == "1"
 
-# torch.ops.fa3.fwd.default and torch.ops.fa3.varlen_fwd.default, once loaded.
-_fwd: Any = None
-_varlen_fwd: Any = None
+# The default overloads of torch.ops.fa3, by name, once loaded.
+_operators: dict[str, Any] = {}
 
 
 def flash_attn_func(
@@ -41,7 +40,7 @@ def flash_attn_func(
     attention_chunk: int = 0,
     softcap: float = 0.0,
     num_splits: int = 1,
-    pack_gqa: bool | None = None,
+    pack_gqa: bool | None = None,  # noqa: ARG001 (a hint)
     deterministic: bool = False,  # noqa: ARG001 (FlashAttention's; here it always is)
     sm_margin: int = 0,
     return_attn_probs: bool = False,
@@ -61,8 +60,13 @@ def flash_attn_func(
         softcap: scores become softcap * tanh(score / softcap) if it is not 0; from 0.001 to 10,000.
         deterministic: the forward pass always is.
         return_attn_probs: also return the log-sum-exp, under the name that FlashAttention has for it.
-        qv, q_descale, k_descale, v_descale, attention_chunk, num_splits, pack_gqa, sm_margin: only
-            their defaults are supported (num_splits may be 0, pack_gqa False).
+        num_splits: into how many parts the keys may be cut, which run at once and are merged: for few
+            queries and many keys. 1: not cut, and each row's result does not depend on what else
+            is in the call; 0: chosen from the shapes; n: at most n. A kernel for long queries does
+            not cut.
+        pack_gqa: a hint of FlashAttention's; any value gives the same result.
+        qv, q_descale, k_descale, v_descale, attention_chunk, sm_margin: only their defaults are
+            supported.
 
     Returns:
         out (batch, seqlen_q, heads_q, head_dim), contiguous; or (out, softmax_lse) with softmax_lse
@@ -74,10 +78,16 @@ def flash_attn_func(
         NoKernelError: no build in use serves this GPU.
         DriverError: no driver, or it is too old.
     """
-    _refuse_unsupported(
-        qv, q_descale, k_descale, v_descale, attention_chunk, num_splits, pack_gqa, sm_margin
-    )
-    outputs = _call(q, k, v, (), softmax_scale, causal, window_size, softcap)
+    if not (qv is q_descale is k_descale is v_descale is None) or attention_chunk or sm_margin:
+        _refuse(
+            qv=qv,
+            q_descale=q_descale,
+            k_descale=k_descale,
+            v_descale=v_descale,
+            attention_chunk=attention_chunk or None,
+            sm_margin=sm_margin or None,
+        )
+    outputs = _call("fwd", (q, k, v), (), softmax_scale, causal, window_size, softcap, num_splits)
     return outputs if return_attn_probs else outputs[0]
 
 
@@ -101,7 +111,7 @@ def flash_attn_varlen_func(
     attention_chunk: int = 0,
     softcap: float = 0.0,
     num_splits: int = 1,
-    pack_gqa: bool | None = None,
+    pack_gqa: bool | None = None,  # noqa: ARG001 (a hint)
     deterministic: bool = False,  # noqa: ARG001 (FlashAttention's; here it always is)
     sm_margin: int = 0,
     return_attn_probs: bool = False,
@@ -126,87 +136,220 @@ def flash_attn_varlen_func(
     Raises:
         As :func:`flash_attn_func`.
     """
-    _refuse_unsupported(
-        qv, q_descale, k_descale, v_descale, attention_chunk, num_splits, pack_gqa, sm_margin
-    )
+    if not (qv is q_descale is k_descale is v_descale is None) or attention_chunk or sm_margin:
+        _refuse(
+            qv=qv,
+            q_descale=q_descale,
+            k_descale=k_descale,
+            v_descale=v_descale,
+            attention_chunk=attention_chunk or None,
+            sm_margin=sm_margin or None,
+        )
     indices = (cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, max_seqlen_q, max_seqlen_k)
-    outputs = _call(q, k, v, indices, softmax_scale, causal, window_size, softcap)
+    outputs = _call(
+        "varlen_fwd", (q, k, v), indices, softmax_scale, causal, window_size, softcap, num_splits
+    )
     return outputs if return_attn_probs else outputs[0]
 
 
-def _refuse_unsupported(
-    qv: Any,
-    q_descale: Any,
-    k_descale: Any,
-    v_descale: Any,
-    attention_chunk: int,
-    num_splits: int,
-    pack_gqa: bool | None,
-    sm_margin: int,
-) -> None:
+def flash_attn_with_kvcache(
+    q: "Tensor",
+    k_cache: "Tensor",
+    v_cache: "Tensor",
+    k: "Tensor | None" = None,
+    v: "Tensor | None" = None,
+    qv: "Tensor | None" = None,
+    rotary_cos: "Tensor | None" = None,
+    rotary_sin: "Tensor | None" = None,
+    cache_seqlens: "int | Tensor | None" = None,
+    cache_batch_idx: "Tensor | None" = None,
+    cache_leftpad: "Tensor | None" = None,
+    page_table: "Tensor | None" = None,
+    cu_seqlens_q: "Tensor | None" = None,
+    cu_seqlens_k_new: "Tensor | None" = None,
+    max_seqlen_q: int | None = None,
+    rotary_seqlens: "Tensor | None" = None,
+    q_descale: "Tensor | None" = None,
+    k_descale: "Tensor | None" = None,
+    v_descale: "Tensor | None" = None,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    window_size: tuple[int, int] = (-1, -1),
+    attention_chunk: int = 0,
+    softcap: float = 0.0,
+    rotary_interleaved: bool = True,  # noqa: ARG001 (of the rotary embedding that is refused)
+    scheduler_metadata: "Tensor | None" = None,
+    num_splits: int = 0,
+    pack_gqa: bool | None = None,  # noqa: ARG001 (a hint)
+    sm_margin: int = 0,
+    return_softmax_lse: bool = False,
+) -> "Tensor | tuple[Tensor, Tensor]":
+    """:func:`flash_attn_func` of new queries against a cache of keys and values, which the call may append to.
+
+    The queries of an entry are the last ones of its keys: `causal` and `window_size` align them to
+    the bottom right of the keys that count, new ones included.
+
+    Args:
+        q: (batch, seqlen_q, heads_q, head_dim), or (total_q, heads_q, head_dim) with `cu_seqlens_q`.
+        k_cache, v_cache: (batch, capacity, heads_k, head_dim); or with `page_table`
+            (pages, page_size, heads_k, head_dim), any page_size from 1.
+        k, v: (batch, new_rows, heads_k, head_dim), copied into the caches, in place, at rows
+            cache_seqlens[b] and on, before attention is computed. Rows beyond the capacity are
+            dropped. No gradient reaches them.
+        cache_seqlens: (batch), int32, or one int for all: how many keys of each entry count, those
+            of `k` not included; None: all of the capacity. At most the capacity counts, and below 0
+            is 0. It is not changed. Not read on the host, like page_table and cu_seqlens_q: all
+            three may change between replays of a CUDA graph.
+        page_table: (batch, pages_per_sequence), int32: the pages of each entry in order. Entries
+            past the keys that count may hold anything; lying ones give wrong results but never an
+            access outside the caches. With FA3_VALIDATE=1 in the environment at import these
+            tensors are read and checked.
+        cu_seqlens_q: (batch + 1), int32: see :func:`flash_attn_varlen_func`; it needs
+            `max_seqlen_q`, the most queries of an entry.
+        num_splits, pack_gqa: see :func:`flash_attn_func`.
+        return_softmax_lse: also return the log-sum-exp.
+        qv, rotary_cos, rotary_sin, cache_batch_idx, cache_leftpad, cu_seqlens_k_new, rotary_seqlens,
+            q_descale, k_descale, v_descale, attention_chunk, scheduler_metadata, sm_margin: only
+            their defaults are supported.
+
+    Returns:
+        out, shaped as q, contiguous; or (out, softmax_lse) with softmax_lse (batch, heads_q,
+        seqlen_q) or (heads_q, total_q), float32.
+
+    Raises:
+        ValueError: k without v or without cache_seqlens; cu_seqlens_q without max_seqlen_q.
+        Others: as :func:`flash_attn_func`.
+    """
     if (
-        qv is None
-        and q_descale is None
-        and k_descale is None
-        and v_descale is None
-        and not attention_chunk
-        and num_splits in (0, 1)
-        and not pack_gqa
-        and not sm_margin
+        not (qv is rotary_cos is rotary_sin is rotary_seqlens is scheduler_metadata is None)
+        or not (cache_batch_idx is cache_leftpad is cu_seqlens_k_new is None)
+        or not (q_descale is k_descale is v_descale is None)
+        or attention_chunk
+        or sm_margin
     ):
-        return
-    given = {
-        "qv": qv is not None,
-        "q_descale": q_descale is not None,
-        "k_descale": k_descale is not None,
-        "v_descale": v_descale is not None,
-        "attention_chunk": attention_chunk,
-        "num_splits": num_splits not in (0, 1),
-        "pack_gqa": pack_gqa,
-        "sm_margin": sm_margin,
-    }
-    names = ", ".join(name for name, is_given in given.items() if is_given)
+        _refuse(
+            qv=qv,
+            rotary_cos=rotary_cos,
+            rotary_sin=rotary_sin,
+            cache_batch_idx=cache_batch_idx,
+            cache_leftpad=cache_leftpad,
+            cu_seqlens_k_new=cu_seqlens_k_new,
+            rotary_seqlens=rotary_seqlens,
+            q_descale=q_descale,
+            k_descale=k_descale,
+            v_descale=v_descale,
+            attention_chunk=attention_chunk or None,
+            scheduler_metadata=scheduler_metadata,
+            sm_margin=sm_margin or None,
+        )
+    if (k is None) != (v is None):
+        raise ValueError("k and v are the new rows of both caches: give both or neither")
+    if k is not None and cache_seqlens is None:
+        raise ValueError("k and v are given without cache_seqlens, which says where they go")
+    if cu_seqlens_q is not None and max_seqlen_q is None:
+        raise ValueError("cu_seqlens_q is given without max_seqlen_q, the most queries of an entry")
+    if isinstance(cache_seqlens, int):
+        cache_seqlens = _filled(cache_seqlens, k_cache, page_table)
+    cache = (cache_seqlens, page_table, cu_seqlens_q, max_seqlen_q)
+    outputs = _call(
+        "kvcache_fwd",
+        (q, k_cache, v_cache),
+        cache,
+        softmax_scale,
+        causal,
+        window_size,
+        softcap,
+        num_splits,
+        (k, v),
+    )
+    return outputs if return_softmax_lse else outputs[0]
+
+
+def _filled(length: int, k_cache: Any, page_table: Any) -> Any:
+    """`cache_seqlens` for an int; of what is no tensor the operator's call says so."""
+    batched = k_cache if page_table is None else page_table
+    if torch is None or not isinstance(batched, torch.Tensor):
+        return length
+    return torch.full((batched.shape[0],), length, dtype=torch.int32, device=batched.device)
+
+
+def _refuse(**given: Any) -> NoReturn:
+    names = ", ".join(name for name, value in given.items() if value is not None)
     raise NotImplementedError(f"{names}: not supported by fa3_matrix; leave at the default")
 
 
 def _call(
-    q: Any,
-    k: Any,
-    v: Any,
+    name: str,
+    tensors: tuple[Any, Any, Any],
     indices: tuple[Any, ...],
     softmax_scale: float | None,
     causal: bool,
     window_size: tuple[int, int],
     softcap: float,
+    num_splits: int,
+    new: tuple[Any, Any] = (None, None),
 ) -> Any:
     """Dispatch the operator, which checks its arguments; what is wrong is looked for here only once that has failed."""
-    if _fwd is None:
+    if not _operators:
         _load()
-    operator = _varlen_fwd if indices else _fwd
     try:
+        q, k, v = tensors
         if _VALIDATE and indices and not torch.compiler.is_compiling():
-            validate.check_indices(q, k, *indices)
+            _validate(name, tensors, indices, new)
         left, right = window_size
         scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
-        arguments = (q, k, v, *indices, scale, causal, left, right, softcap)
+        if name == "kvcache_fwd":
+            cache_seqlens, page_table, cu_seqlens_q, max_seqlen_q = indices
+            longest = q.shape[1] if cu_seqlens_q is None else max_seqlen_q
+            new_rows = 0 if new[0] is None else new[0].shape[1]
+            indices = (cache_seqlens, page_table, cu_seqlens_q, longest, new_rows)
+        arguments = (q, k, v, *indices, scale, causal, left, right, softcap, num_splits)
         if torch.compiler.is_compiling() or (
             torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
         ):
-            return operator(*arguments)
+            if new[0] is not None:
+                _operators["append_kv"](k, v, *new, cache_seqlens, page_table)
+            return _operators[name](*arguments)
         # The autograd registration is Python: going below it saves more than half of a call.
         with torch._C._AutoDispatchBelowAutograd():
-            return operator(*arguments)
+            if new[0] is not None:
+                _operators["append_kv"](k, v, *new, cache_seqlens, page_table)
+            return _operators[name](*arguments)
     except Exception as error:
-        tensors = {"q": q, "k": k, "v": v}
-        if indices:
-            tensors |= {"cu_seqlens_q": indices[0], "cu_seqlens_k": indices[1]}
-        raise operators.precise(error, tensors) from None
+        raise operators.precise(error, _named(name, tensors, indices, new)) from None
+
+
+def _validate(
+    name: str, tensors: tuple[Any, Any, Any], indices: tuple[Any, ...], new: tuple[Any, Any]
+) -> None:
+    q, k, _ = tensors
+    if name == "varlen_fwd":
+        validate.check_indices(q, k, *indices)
+    else:
+        new_rows = 0 if new[0] is None else new[0].shape[1]
+        validate.check_cache(q, k, new_rows, *indices)
+
+
+def _named(
+    name: str, tensors: tuple[Any, Any, Any], indices: tuple[Any, ...], new: tuple[Any, Any]
+) -> dict[str, Any]:
+    """The tensors of a call that failed, by the names that the caller knows; optional ones only if given."""
+    if name != "kvcache_fwd":
+        named = dict(zip(("q", "k", "v"), tensors, strict=True))
+        return named | dict(zip(("cu_seqlens_q", "cu_seqlens_k"), indices, strict=False))
+    named = dict(zip(("q", "k_cache", "v_cache"), tensors, strict=True))
+    optional = dict(zip(("k", "v"), new, strict=True))
+    cache_seqlens, page_table, cu_seqlens_q = indices[:3]
+    # Lengths last: they may be an int because another of these is no tensor.
+    optional |= {"page_table": page_table, "cu_seqlens_q": cu_seqlens_q}
+    optional["cache_seqlens"] = cache_seqlens
+    return named | {key: value for key, value in optional.items() if value is not None}
 
 
 def _load() -> None:
-    global _fwd, _varlen_fwd
     registered = operators.load()
-    _fwd, _varlen_fwd = registered.fwd.default, registered.varlen_fwd.default
+    for name in operators.NAMES:
+        _operators[name] = getattr(registered, name).default
 
 
 if torch is not None:

@@ -24,7 +24,7 @@ def flash_attention(problem: Problem, inputs: Inputs) -> tuple[torch.Tensor, tor
     out = torch.zeros(problem.shape_q, dtype=inputs.q.dtype)
     rows = problem.shape_q[:-2]
     lse = torch.full((problem.heads_q, *rows[-1:]), -torch.inf)
-    if not problem.is_varlen:
+    if not problem.is_packed:
         lse = lse.expand(problem.batch, -1, -1).clone()
     group = problem.heads_q // problem.heads_k
     for q, k, v, out_rows, lse_rows in _sequences(problem, inputs, out, lse):
@@ -38,6 +38,9 @@ def flash_attention(problem: Problem, inputs: Inputs) -> tuple[torch.Tensor, tor
 def _sequences(
     problem: Problem, inputs: Inputs, out: torch.Tensor, lse: torch.Tensor
 ) -> Iterator[tuple[torch.Tensor, ...]]:
+    if problem.is_cache:
+        yield from _entries(problem, inputs, out, lse)
+        return
     if not problem.is_varlen:
         yield from zip(inputs.q, inputs.k, inputs.v, out, lse, strict=True)
         return
@@ -48,6 +51,38 @@ def _sequences(
         rows_q = slice(begin_q, begin_q + used_q)
         rows_k = slice(begin_k, begin_k + used_k)
         yield inputs.q[rows_q], inputs.k[rows_k], inputs.v[rows_k], out[rows_q], lse[:, rows_q]
+
+
+def _entries(
+    problem: Problem, inputs: Inputs, out: torch.Tensor, lse: torch.Tensor
+) -> Iterator[tuple[torch.Tensor, ...]]:
+    """Of each entry of a cache, once its new rows have been written: row by row, through the page table."""
+    table = None if inputs.page_table is None else inputs.page_table.tolist()
+    begins_q = None if inputs.cu_seqlens_q is None else inputs.cu_seqlens_q.tolist()
+    lengths = None if inputs.cache_seqlens is None else inputs.cache_seqlens.tolist()
+
+    def row_of(cache: torch.Tensor, entry: int, key: int) -> torch.Tensor:
+        if table is None:
+            return cache[entry, key]
+        return cache[table[entry][key // problem.page_size], key % problem.page_size]
+
+    for entry in range(problem.batch):
+        keys = problem.seqlen_k if lengths is None else lengths[entry]
+        for i in range(problem.new_rows):
+            if 0 <= keys + i < problem.seqlen_k:
+                row_of(inputs.k, entry, keys + i).copy_(inputs.k_new[entry, i])
+                row_of(inputs.v, entry, keys + i).copy_(inputs.v_new[entry, i])
+        rows = range(min(keys + problem.new_rows, problem.seqlen_k))
+        empty = inputs.k.new_empty(0, problem.heads_k, problem.head_dim)
+        k, v = (
+            torch.stack([row_of(cache, entry, key) for key in rows]) if rows else empty
+            for cache in (inputs.k, inputs.v)
+        )
+        if begins_q is None:
+            yield inputs.q[entry], k, v, out[entry], lse[entry]
+        else:
+            q = slice(begins_q[entry], begins_q[entry + 1])
+            yield inputs.q[q], k, v, out[q], lse[:, q]
 
 
 def _one_head(
@@ -106,6 +141,7 @@ def write_build(folder: Path, cell: str = "sm90-cu133") -> Path:
             stages=variant.stages,
             threads=variant.threads,
             tma_columns=variant.tma_columns,
+            splits_keys=variant.splits_keys,
             dynamic_shared_bytes=1,
             static_shared_bytes=0,
             registers=255,
@@ -135,7 +171,7 @@ def write_build(folder: Path, cell: str = "sm90-cu133") -> Path:
         twin_of=found.twin_of,
         target=str(found.target),
         form=found.target.form,
-        forward_abi=2,
+        forward_abi=3,
         capability_range=[list(low), list(high)],
         toolkit=ToolkitRecord(found.toolkit.version, "nvcc"),
         assembled=None,

@@ -1,5 +1,6 @@
 """The driver passes a right kernel and catches wrong ones; the CPU kernel of conftest.py stands in for a GPU's."""
 
+import dataclasses
 import math
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 from fa3_matrix.bench.correctness import run
 from fa3_matrix.bench.criterion import Checked, Verdict, judge
 from fa3_matrix.bench.fixed_problems import fixed_problems
+from fa3_matrix.bench.inputs import appended
 from fa3_matrix.bench.problems import Problem
 from fa3_matrix.bench.random_problems import random_problems
 
@@ -28,6 +30,22 @@ SMALL_FIXED = [
     "no-keys-causal",
     "head-dim-72-bf16",
     "head-dim-248-fp16",
+    "cache-empty",
+    "cache-empty-pages",
+    "cache-queries-beyond-keys",
+    "cache-last-page-partly",
+    "cache-page-size-1",
+    "cache-page-size-3",
+    "cache-group-7",
+    "cache-negative-length",
+    "cache-length-beyond-capacity",
+    "cache-append-one",
+    "cache-append-to-contiguous",
+    "cache-append-more-than-queries",
+    "cache-append-beyond-capacity",
+    "cache-append-below-zero",
+    "cache-append-packed-queries",
+    "cache-whole",
 ]
 PLAIN = Problem(
     dtype="bf16", heads_q=4, heads_k=2, head_dim=64, batch=2, seqlen_q=70, seqlen_k=130, causal=True
@@ -42,7 +60,10 @@ def verdict_of(problem: Problem, kernel) -> str:
 
 
 def test_a_right_kernel_passes_random_problems(flash_attention):
-    problems = [p for p in random_problems(5, 60, reduced=True) if p.scores < 2**14]
+    problems = [p for p in random_problems(5, 90, reduced=True) if p.scores < 2**14]
+    assert {(p.is_cache, p.page_size > 0, p.new_rows > 0) for p in problems} >= {
+        *((True, paged, new) for paged in (False, True) for new in (False, True))
+    }
     tally = run(problems, {"cpu": flash_attention}, "cpu")["cpu"]
     assert not tally.failures
     assert tally.passed == tally.requested == len(problems)
@@ -116,6 +137,79 @@ def test_reading_past_the_end_fails(flash_attention):
 
     single = Problem.parse(PLAIN.id.replace("_b2_", "_b1_"))
     assert "not a number" in verdict_of(single, careless)
+
+
+CACHE = Problem.kvcache(
+    dtype="bf16",
+    heads_q=2,
+    heads_k=1,
+    head_dim=32,
+    seqlen_q=2,
+    seqlen_k=64,
+    page_size=8,
+    used_k=[20, 3, 64],
+    new_rows=2,
+    causal=True,
+)
+
+
+def test_a_right_kernel_appends(flash_attention):
+    assert verdict_of(CACHE, flash_attention) == ""
+
+
+def test_wrong_appends_fail(flash_attention):
+    def without(problem, inputs):
+        return flash_attention(problem, appended(problem, inputs))
+
+    def one_row_too_many(problem, inputs):
+        outputs = flash_attention(problem, inputs)
+        page = inputs.page_table[0, 20 // 8]
+        inputs.k[page, 20 % 8] = 1
+        return outputs
+
+    def into_the_guard(problem, inputs):
+        outputs = flash_attention(problem, inputs)
+        inputs.v.as_strided((1,), (1,), inputs.v.storage_offset() - 1).zero_()
+        return outputs
+
+    def into_a_spare_page(problem, inputs):
+        outputs = flash_attention(problem, inputs)
+        used = {int(page) for b, n in enumerate((3, 1, 8)) for page in inputs.page_table[b, :n]}
+        spare = min(set(range(len(inputs.k))) - used)
+        inputs.k[spare] = inputs.k[0]
+        return outputs
+
+    for kernel in (without, one_row_too_many, into_the_guard, into_a_spare_page):
+        assert "the caches don't hold" in verdict_of(CACHE, kernel), kernel.__name__
+
+
+def test_each_kernel_appends_to_a_cache_of_its_own(flash_attention):
+    there_before = []
+
+    def second(problem, inputs):
+        row = inputs.k[inputs.page_table[0, 2], 19 % 8]
+        there_before.append(bool(row.isfinite().all()))
+        return flash_attention(problem, inputs)
+
+    tallies = run([CACHE], {"first": flash_attention, "second": second}, "cpu")
+    assert not tallies["first"].failures + tallies["second"].failures
+    # Each call is made twice, the second time with poisoned outputs.
+    assert there_before == [False, True]
+
+
+@pytest.mark.parametrize("lost", ["page_table", "cache_seqlens"])
+def test_a_kernel_that_ignores_indices_fails(lost: str, flash_attention):
+    problem = Problem.parse(CACHE.id.replace("_new2", ""))
+
+    def kernel(problem, inputs):
+        given = getattr(inputs, lost)
+        wrong = torch.arange(given.numel(), dtype=given.dtype).view_as(given)
+        if lost == "page_table":
+            wrong %= len(inputs.k)
+        return flash_attention(problem, dataclasses.replace(inputs, **{lost: wrong}))
+
+    assert verdict_of(problem, flash_attention) == ""
+    assert verdict_of(problem, kernel)
 
 
 def test_unwritten_output_fails(flash_attention):

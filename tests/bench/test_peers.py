@@ -41,6 +41,21 @@ PACKED = Problem.varlen(
 )
 
 
+CACHE = Problem.kvcache(
+    dtype="bf16",
+    heads_q=4,
+    heads_k=2,
+    head_dim=64,
+    seqlen_q=1,
+    seqlen_k=32,
+    page_size=16,
+    used_k=[20, 32],
+    new_rows=1,
+    num_splits=3,
+    causal=True,
+)
+
+
 @pytest.fixture
 def fake_flash_attn_3(monkeypatch, flash_attention):
     """A module like FlashAttention-3's: fake(problem) makes its functions compute that problem."""
@@ -50,7 +65,8 @@ def fake_flash_attn_3(monkeypatch, flash_attention):
         def function(name):
             def call(q, k, v, *positional, **options):
                 calls.append((name, positional, options))
-                inputs = replace(make_inputs(problem, "cpu", guard=0), q=q, k=k, v=v)
+                inputs = make_inputs(problem, "cpu", guard=0, unused=0)
+                inputs = replace(inputs, q=q, k=k, v=v)
                 return flash_attention(problem, inputs)[0]
 
             return call
@@ -107,6 +123,7 @@ def test_cudnn_states_its_own_version(monkeypatch):
         (dense(window=(4, 0)), "window"),
         (dense(softcap=15.0), "softcap"),
         (PACKED, "packed"),
+        (CACHE, "KV cache"),
     ],
     ids=str,
 )
@@ -153,6 +170,8 @@ def test_sdpas_calls_are_of_the_inputs_themselves():
         (dense(seqlen_q=1, heads_k=1, causal=True), "flash_attn_with_kvcache"),
         (dense(seqlen_q=4, causal=True), "flash_attn_with_kvcache"),
         (PACKED, "flash_attn_varlen_func"),
+        (CACHE, "flash_attn_with_kvcache"),
+        (replace(CACHE, page_size=0, new_rows=0), "flash_attn_with_kvcache"),
     ],
     ids=str,
 )
@@ -170,6 +189,13 @@ def test_flash_attn_3_is_called_by_the_kind_of_problem(problem, function: str, f
         assert begins_q.tolist() == [0, 5, 5, 14]
         assert begins_k.tolist() == [0, 7, 10, 19]
         assert longest == [9, 9]
+    if problem.is_cache:
+        new, page_table = positional, options["page_table"]
+        assert [tensor is not None for tensor in new] == [problem.new_rows > 0] * 2
+        assert (page_table is not None) == (problem.page_size > 0)
+        assert options["cache_seqlens"].tolist() == [20 - problem.new_rows, 32 - problem.new_rows]
+        assert (options["cu_seqlens_q"], options["max_seqlen_q"]) == (None, None)
+        assert options["num_splits"] == 3
 
 
 def test_flash_attn_3_from_elsewhere_has_no_known_version(fake_flash_attn_3, monkeypatch):

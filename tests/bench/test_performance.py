@@ -93,5 +93,11 @@ def test_launch_occupancy_counts_waves(arms):
     assert occupancy.waves == 36 / 8
     assert occupancy.theoretical == warps / 64
     assert occupancy.launch == pytest.approx(warps / 64 * 4.5 / 5)
+    # A split-KV kernel: rows are (query, head of the group) pairs, and CTAs share keys.
+    splitting = replace(variant, splits_keys=1, block_n=64)
+    grouped = replace(problem, heads_k=1, seqlen_q=50, seqlen_k=300, num_splits=3)
+    assert launch_occupancy(splitting, grouped, (9, 0), sms=4).ctas == 2 * 1 * 4 * 3
+    grouped = replace(grouped, num_splits=9)
+    assert launch_occupancy(splitting, grouped, (9, 0), sms=4).ctas == 2 * 1 * 4 * 5
     few = launch_occupancy(variant, PROBLEM, (9, 0), sms=132)
     assert few.launch == pytest.approx(warps / 64 * 2 / 264)

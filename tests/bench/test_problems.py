@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fa3_matrix.bench import inputs
 from fa3_matrix.bench.fixed_problems import fixed_problems
 from fa3_matrix.bench.layout import Layout
 from fa3_matrix.bench.problems import Problem
@@ -93,6 +94,70 @@ def test_an_id_is_stable():
     )
 
 
+def test_an_id_of_a_cache_is_stable():
+    problem = Problem.kvcache(
+        dtype="bf16",
+        heads_q=8,
+        heads_k=2,
+        head_dim=128,
+        lengths_q=[1, 0, 17],
+        seqlen_k=256,
+        used_k=[256, -3, 300],
+        slack=5,
+        page_size=16,
+        new_rows=4,
+        num_splits=0,
+        causal=True,
+        seed=7,
+    )
+    assert problem.id == (
+        "cache_bf16_d128_h8-2_q1.0.17_k256_uk256.-3.300_slack5_p16_new4_splits0_causal_s7"
+    )
+    assert (problem.batch, problem.seqlen_q, problem.max_seqlen_q) == (3, 17, 22)
+    assert (problem.max_seqlen_k, problem.layout, problem.is_varlen) == (256, "paged", False)
+    assert list(problem.pairs()) == [(1, 256), (0, 0), (17, 256)]
+    assert problem.label == ("bf16 d128 b3 h8/2 q<=17 k<=256 pages of 16 new 4 causal")
+    dense = Problem.parse("cache_fp16_d64_h2-2_b2_q3_k100_splits4_s0")
+    assert (dense.is_packed, dense.used_k, dense.layout) == (False, None, "aligned")
+    assert dense.id == "cache_fp16_d64_h2-2_b2_q3_k100_splits4_s0"
+
+
+def test_splits_are_stated_unless_one():
+    assert dense().id == "dense_bf16_d64_h2-1_b1_q3_k5_s0"
+    assert dense(num_splits=0).id == "dense_bf16_d64_h2-1_b1_q3_k5_splits0_s0"
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"page_size": 3}, "no multiple of"),
+        ({"used_k": (1, 2)}, "used_k has 2 entries"),
+        ({"new_rows": 1}, "used_k is needed"),
+        ({"used_q": (1,)}, "neither lengths_k nor used_q"),
+        ({"slack": 3}, "packed queries"),
+        ({"layout_k": Layout(expand="h")}, "none of it may be expanded"),
+        ({"layout_k": Layout("sh")}, "must order 3"),
+    ],
+)
+def test_illegal_caches_cannot_be_made(change: dict[str, object], message: str):
+    assert dense(is_cache=True).is_cache
+    with pytest.raises(ValueError, match=message):
+        dense(is_cache=True, **change)
+
+
+def test_only_a_cache_has_pages():
+    for change in ({"page_size": 1}, {"new_rows": 1}):
+        with pytest.raises(ValueError, match="a cache's"):
+            dense(**change)
+
+
+def test_the_last_page_lies_beyond_32_bits():
+    problem = fixed_problems()["cache-page-stride-2^31"]
+    strides = problem.layout_k.strides(problem.shape_k)
+    table = inputs._page_table(problem, "cpu", 0)
+    assert int(table[0, 0]) * strides[0] >= 2**31
+
+
 @pytest.mark.parametrize(
     "text", ["", "dense", "dense_bf16_d64", "dense_bf16_d64_h2-1_b1_q3_k5_x9_s0", "other_bf16"]
 )
@@ -159,6 +224,8 @@ def test_min_bytes_counts_each_tensor_once():
     q = out = 3 * 10 * 4 * 64 * 2
     k = v = 3 * 20 * 2 * 64 * 2
     assert problem.min_bytes() == q + k + v + out + 3 * 10 * 4 * 4
+    cache = dataclasses.replace(problem, is_cache=True, used_k=(20, 20, 20), new_rows=2)
+    assert cache.min_bytes() == problem.min_bytes() + 2 * 3 * 2 * 2 * 64 * 2
 
 
 def test_used_lengths_count_not_the_slots():

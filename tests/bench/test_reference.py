@@ -1,13 +1,14 @@
 """The reference against a definition written as loops, one number at a time."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fa3_matrix.bench.inputs import TORCH_DTYPES, make_inputs
+from fa3_matrix.bench.inputs import TORCH_DTYPES, Inputs, appended, make_inputs, same_cache
 from fa3_matrix.bench.layout import Layout
 from fa3_matrix.bench.problems import Problem
 from fa3_matrix.bench.reference import Window, attention
@@ -116,6 +117,127 @@ def test_varlen(lengths: list[tuple[int, int, int, int]], used: str, more: dict)
         q = inputs.q[begin_q : begin_q + lengths_q[b]]
         k, v = (t[begin_k : begin_k + count_k] for t in (inputs.k, inputs.v))
         check_sequence(problem, q, k, v, count_q, out[b], lse[b])
+
+
+@given(
+    entries=st.lists(st.tuples(LENGTH, st.integers(-3, 17)), min_size=1, max_size=4),
+    packed=st.booleans(),
+    page_size=st.sampled_from([0, 1, 3, 4, 12]),
+    new_rows=st.sampled_from([0, 0, 1, 5]),
+    layout=st.sampled_from(["bsh", "bhs+p1+o3", "shb+j5"]),
+    more=st.fixed_dictionaries(MASKS),
+)
+@settings(max_examples=200, deadline=None)
+def test_cache(
+    entries: list[tuple[int, int]],
+    packed: bool,
+    page_size: int,
+    new_rows: int,
+    layout: str,
+    more: dict,
+):
+    """The reference sees what `by_key` collects key by key, as the contract of the call has it."""
+    lengths_q = [length for length, _ in entries] if packed else None
+    queries = {"lengths_q": lengths_q} if packed else {"seqlen_q": entries[0][0]}
+    problem = Problem.kvcache(
+        **queries,
+        seqlen_k=12,
+        used_k=[used for _, used in entries],
+        page_size=page_size,
+        new_rows=new_rows,
+        heads_q=2,
+        heads_k=1,
+        head_dim=8,
+        layout_k=Layout.parse(layout),
+        layout_v=Layout.parse("hbs"),
+        **more,
+    )
+    inputs = make_inputs(problem, "cpu")
+    after = appended(problem, inputs)
+    padded = Window(problem, after).padded()
+    out, lse = attention(problem, padded, torch.float32)
+    for b, (count_q, count_k) in enumerate(problem.pairs()):
+        begin = sum(lengths_q[:b]) if packed else 0
+        q = inputs.q[begin : begin + count_q] if packed else inputs.q[b]
+        k, v = (by_key(problem, inputs, name, b, count_k) for name in "kv")
+        assert k.isfinite().all() and v.isfinite().all()
+        check_sequence(problem, q, k, v, count_q, out[b], lse[b])
+
+
+def by_key(problem: Problem, inputs: Inputs, name: str, entry: int, count: int) -> torch.Tensor:
+    """(count, heads_k, head_dim): each key from where it is before the call, the cache or the new rows."""
+    cache, new = getattr(inputs, name), getattr(inputs, f"{name}_new")
+    rows = []
+    for key in range(count):
+        first_new = int(inputs.cache_seqlens[entry])
+        if key >= first_new and new is not None:
+            rows.append(new[entry, key - first_new])
+        elif inputs.page_table is not None:
+            page = inputs.page_table[entry, key // problem.page_size]
+            rows.append(cache[page, key % problem.page_size])
+        else:
+            rows.append(cache[entry, key])
+    return torch.stack(rows) if rows else cache.new_empty(0, problem.heads_k, problem.head_dim)
+
+
+CACHE = Problem.kvcache(
+    dtype="bf16",
+    heads_q=2,
+    heads_k=1,
+    head_dim=8,
+    seqlen_q=2,
+    seqlen_k=12,
+    page_size=4,
+    used_k=[6, 0, 14, 1],
+    new_rows=3,
+)
+
+
+def test_a_cache_holds_keys_that_count_and_nothing_else():
+    inputs = make_inputs(CACHE, "cpu")
+    after = appended(CACHE, inputs)
+    lengths = [3, -3, 11, -2]
+    assert inputs.cache_seqlens.tolist() == lengths
+    for name in ("k", "v"):
+        # 3 + 11 rows of 8 elements, and when appended 3 + 0 + 1 + 1 more, in 2 + 0 + 3 + 1 pages.
+        before, now = (getattr(x, name).isfinite().sum() // 8 for x in (inputs, after))
+        assert (before, now) == (14, 19)
+        assert getattr(inputs, name).shape == (6 + 3, 4, 1, 8)
+        # What has no place in the cache is NaN as well.
+        new = getattr(inputs, f"{name}_new")[:, :, 0, 0].isnan().tolist()
+        assert new == [[False] * 3, [True] * 3, [False, True, True], [True, True, False]]
+    assert same_cache(inputs, inputs) and not same_cache(inputs, after)
+
+
+def test_the_page_table_names_each_used_page_once():
+    table = make_inputs(CACHE, "cpu").page_table
+    assert table.stride(1) == 1 and table.stride(0) > 3
+    used = [int(page) for b, n in enumerate((2, 0, 3, 1)) for page in table[b, :n]]
+    assert len(set(used)) == len(used) == 6 and set(used) <= set(range(9))
+    rest = [int(page) for b, n in enumerate((2, 0, 3, 1)) for page in table[b, n:]]
+    assert not set(rest) & set(used)
+    large = make_inputs(replace(CACHE, batch=60, used_k=(1,) * 60), "cpu").page_table[:, 1:]
+    assert {-1, 63, 2**31 - 1, -(2**31)} < set(large.flatten().tolist())
+    assert ((large >= 0) & (large < 63)).float().mean() > 0.3
+
+
+def test_unused_rows_of_a_cache_can_be_other_than_nan():
+    inputs = make_inputs(CACHE, "cpu", guard=0, unused=0)
+    assert inputs.k.isfinite().all() and inputs.v.isfinite().all()
+    assert inputs.k.count_nonzero() == 14 * 8
+
+
+def test_where_the_pages_lie_changes_no_key():
+    paged = make_inputs(CACHE, "cpu")
+    plain = make_inputs(replace(CACHE, page_size=0), "cpu")
+    assert torch.equal(paged.q, plain.q)
+    for name in ("k", "v"):
+        assert torch.equal(
+            getattr(paged, f"{name}_new").nan_to_num(), getattr(plain, f"{name}_new").nan_to_num()
+        )
+        assert torch.equal(
+            getattr(plain, name)[0, 2], getattr(paged, name)[paged.page_table[0, 0], 2]
+        )
 
 
 def test_rows_without_keys_are_zero_with_lse_minus_infinity():

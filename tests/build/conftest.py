@@ -1,10 +1,11 @@
-"""A source tree like the product's with one tiny kernel, and compiles outside CMake for what must be refused."""
+"""A source tree like the product's with tiny kernels, and compiles outside CMake for what must be refused."""
 
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -18,13 +19,23 @@ from fa3_matrix.matrix.presets import presets
 REPOSITORY = Path(__file__).resolve().parents[2]
 KERNELS = Path(__file__).with_name("kernels")
 
-# The fewest variants that serve every problem class.
-_VARIANTS = """
+_ARCHS = ["sm80", "sm90", "sm100"]
+
+
+def _row(archs: list[str], head_dim: int, layouts: list[str], kernel: str) -> str:
+    return f"""
 [[variants]]
-archs = ["sm80", "sm90", "sm100"]
+archs = {archs}
 dtypes = ["bf16", "fp16"]
+head_dim = [{head_dim}]
+layouts = {layouts}
+{kernel}"""
+
+
+def _portable(archs: list[str], head_dim: int, *layouts: str) -> str:
+    """The smallest rows of the portable kernel and, for pages, of the one that splits keys."""
+    kernel = """\
 kernel = "sm80"
-head_dim = [16]
 block_m = 16
 block_n = 16
 warps = 1
@@ -33,37 +44,51 @@ q_in_registers = false
 min_blocks = 1
 reason = "the smallest"
 """
+    splitkv = """\
+kernel = "splitkv"
+block_m = 16
+block_n = 32
+row_warps = 1
+key_groups = 2
+stages = 1
+min_blocks = 1
+reason = "pages"
+"""
+    rows = (list(layouts), kernel), (["paged"], splitkv)
+    return "".join(_row(archs, head_dim, served, text) for served, text in rows)
+
+
+# The fewest variants that serve every problem class.
+_VARIANTS = _portable(_ARCHS, 16, "aligned", "unaligned")
 
 # The same, with a kernel of Hopper's on sm90 where TMA can load.
 _HOPPER_VARIANTS = (
-    _VARIANTS.replace('"sm90", ', "")
-    + _VARIANTS.replace('"sm80", "sm90", "sm100"', '"sm90"')
-    .replace("[16]", "[32]")
-    .replace("reason", 'layouts = ["unaligned"]\nreason')
-    + """
-[[variants]]
-archs = ["sm90"]
-dtypes = ["bf16", "fp16"]
+    _portable(["sm80", "sm100"], 16, "aligned", "unaligned")
+    + _portable(["sm90"], 32, "unaligned")
+    + _row(
+        ["sm90"],
+        32,
+        ["aligned"],
+        """\
 kernel = "sm90"
-head_dim = [32]
 block_m = 128
 block_n = 64
 stages = 2
 stages_q = 2
 ping_pong = true
-layouts = ["aligned"]
 reason = "by TMA"
-"""
+""",
+    )
 )
 
 
 class Tree:
-    """A source tree whose kernel is one of tests/build/kernels, compiled by the product's CMake and Python."""
+    """A source tree whose kernels are those of tests/build/kernels, compiled by the product's CMake and Python."""
 
     def __init__(self, root: Path, extra_matrix: str = "", variants: str = _VARIANTS) -> None:
         self.root = root
         (root / "ci").mkdir(parents=True)
-        (root / "cpp" / "sm80").mkdir(parents=True)
+        (root / "cpp").mkdir()
         shutil.copyfile(REPOSITORY / "CMakeLists.txt", root / "CMakeLists.txt")
         for name in ("cmake", "src", "cpp/attention"):
             (root / name).symlink_to(REPOSITORY / name)
@@ -74,11 +99,18 @@ class Tree:
         (root / "ci" / "matrix.toml").write_text(text, encoding="utf-8")
         self.matrix = matrix.load(root / "ci" / "matrix.toml")
         (root / "CMakePresets.json").write_text(presets(self.matrix), encoding="utf-8")
-        shutil.copyfile(KERNELS / "forward.cu.in", root / "cpp" / "sm80" / "forward.cu.in")
+        for kernel, source in (("sm80", "forward"), ("splitkv", "splitkv")):
+            self.add(kernel, source)
         self.use("plain")
 
+    def add(self, kernel: str, source: str) -> None:
+        """Add a folder of cpp/ with one of tests/build/kernels."""
+        folder = self.root / "cpp" / kernel
+        folder.mkdir()
+        shutil.copyfile(KERNELS / f"{source}.cu.in", folder / "forward.cu.in")
+
     def use(self, kernel: str) -> None:
-        """Choose the kernel's body."""
+        """Choose the portable kernel's body."""
         shutil.copyfile(KERNELS / f"{kernel}.cuh", self.root / "cpp" / "sm80" / "body.cuh")
 
     def compile(
@@ -88,7 +120,10 @@ class Tree:
         gencode: list[str] | None = None,
         template: str | None = None,
     ) -> dict[str, Path]:
-        """Compile a cell's variants through the launcher; ``options`` are added, ``gencode`` replaces."""
+        """Compile a cell's variants through the launcher; ``options`` are added, ``gencode`` replaces.
+
+        ``template`` is taken in place of the portable kernel's.
+        """
         cell = self.matrix.cell(cell_name)
         (self.root / "direct").mkdir(exist_ok=True)
         with ThreadPoolExecutor(2) as pool:
@@ -104,9 +139,10 @@ class Tree:
         gencode: list[str] | None,
         template: str | None,
     ) -> Path:
-        text = template or (self.root / "cpp" / "sm80" / "forward.cu.in").read_text(
-            encoding="utf-8"
-        )
+        source = self.root / "cpp" / variant.kernel / "forward.cu.in"
+        text = source.read_text(encoding="utf-8")
+        if template and variant.kernel == "sm80":
+            text = template
         facts = {
             "VARIANT": variant.name,
             "DTYPE": variant.dtype,
@@ -114,8 +150,7 @@ class Tree:
             "BLOCK_M": variant.block_m,
             "BLOCK_N": variant.block_n,
             "STAGES": variant.stages,
-            "WARPS": variant.options.warps,
-            "MIN_BLOCKS": variant.options.min_blocks,
+            **{key.upper(): value for key, value in asdict(variant.options).items()},
         }
         for name, value in facts.items():
             text = text.replace(f"@FA3_{name}@", str(value))
@@ -162,8 +197,7 @@ def make_tree(tmp_path: Path) -> Callable[..., Tree]:
 def hopper_tree(tmp_path: Path) -> Tree:
     """A source tree with a second kernel, for the tensors that TMA can describe on sm90."""
     tree = Tree(tmp_path / "tree", variants=_HOPPER_VARIANTS)
-    (tree.root / "cpp" / "sm90").mkdir()
-    shutil.copyfile(KERNELS / "hopper.cu.in", tree.root / "cpp" / "sm90" / "forward.cu.in")
+    tree.add("sm90", "hopper")
     return tree
 
 

@@ -21,7 +21,7 @@ CELLS = [
 @pytest.mark.parametrize("cell", CELLS)
 def test_a_right_build_is_described(tree, cell):
     manifest = tree.audit(cell, tree.compile(cell))
-    variant, other = manifest.variants
+    variant = manifest.variants[0]
     stated = tree.matrix.cell(cell)
     assert (manifest.cell, manifest.target, manifest.twin_of) == (
         cell,
@@ -30,8 +30,8 @@ def test_a_right_build_is_described(tree, cell):
     )
     assert manifest.capability_range == [list(bound) for bound in stated.target.capability_range()]
     assert variant.images == [str(stated.target)]
-    assert (variant.kernel, variant.tma_columns) == ("sm80", 0)
-    assert manifest.forward_abi >= 2
+    assert (variant.kernel, variant.tma_columns, variant.splits_keys) == ("sm80", 0, 0)
+    assert manifest.forward_abi >= 3
     assert (variant.threads, variant.dynamic_shared_bytes, variant.static_shared_bytes) == (
         32,
         4096,
@@ -53,14 +53,50 @@ def test_a_right_build_is_described(tree, cell):
         "sm_100" if cell == "sm100-cu124" else None
     )
     audited = tree.root / "audited"
-    assert {path.name for path in audited.iterdir()} == {"manifest.json", variant.file, other.file}
+    assert {path.name for path in audited.iterdir()} == {
+        "manifest.json",
+        *(v.file for v in manifest.variants),
+    }
     assert type(manifest).read(audited) == manifest
+
+
+@pytest.mark.parametrize("cell", ["sm80-cu124", "sm80-cu133", "sm100-cu124"])
+def test_what_is_said_of_a_kernel_is_of_itself_and_not_of_those_that_go_with_it(tree, cell):
+    """Its combine kernel has another number of registers, barriers and shared bytes, and more code."""
+    variant = tree.audit(cell, tree.compile(cell)).variants[2]
+    assert (variant.kernel, variant.splits_keys, variant.tma_columns) == ("splitkv", 1, 0)
+    assert (variant.threads, variant.dynamic_shared_bytes) == (64, 2048)
+    assert (variant.static_shared_bytes, variant.barriers) == (0, 0)
+    assert variant.serves.layouts == ["paged"]
+    assert "BAR" not in variant.sass.opcodes
+    assert variant.sass.opcodes["STG"] == 1
+
+
+def test_each_kernel_of_a_variant_is_audited(make_tree):
+    waiver = """
+[[spill_waivers]]
+cells = ["sm80-cu124"]
+variants = ["*"]
+max_bytes = 4096
+reason = "a test"
+"""
+    tree = make_tree(waiver)
+    with pytest.raises(
+        AuditError, match=r"registers of \S+_splitkv_combine spill: [1-9]\d* bytes stored"
+    ):
+        tree.audit("sm80-cu124", tree.compile("sm80-cu124", "-DSPILLED=64"))
+    with pytest.raises(
+        AuditError,
+        match=r"ptxas compiled .*other.*; expected exactly "
+        r"(\S+_splitkv), \1_combine, \1_append",
+    ):
+        tree.audit("sm80-cu124", tree.compile("sm80-cu124", "-DCOMBINE=other"))
 
 
 @pytest.mark.parametrize("cell", ["sm80-cu124", "sm90-cu133"])
 def test_a_spill_fails(tree, cell):
     tree.use("spilling")
-    with pytest.raises(AuditError, match=r"registers spill: [1-9]\d* bytes stored"):
+    with pytest.raises(AuditError, match=r"registers of \S+ spill: [1-9]\d* bytes stored"):
         tree.audit(cell, tree.compile(cell))
     assert not (tree.root / "audited" / "manifest.json").exists()
 
@@ -75,10 +111,10 @@ reason = "a test"
 """
     tree = make_tree(waiver)
     tree.use("spilling")
-    variant, _ = tree.audit("sm80-cu124", tree.compile("sm80-cu124")).variants
+    variant = tree.audit("sm80-cu124", tree.compile("sm80-cu124")).variants[0]
     assert variant.spill_waiver == "a test"
     assert 0 < variant.spill_store_bytes + variant.spill_load_bytes <= 4096
-    with pytest.raises(AuditError, match="registers spill"):
+    with pytest.raises(AuditError, match=r"registers of \S+ spill"):
         tree.audit("sm80-cu133", tree.compile("sm80-cu133"))
 
 
@@ -159,8 +195,9 @@ def test_another_toolkits_code_fails(tree, monkeypatch):
     with pytest.raises(AuditError, match=r"toolkit release in the cubin is 13\.3, expected 12\.4"):
         tree.audit("sm80-cu124", objects)
     _without_check_of_flags(monkeypatch)
-    # As sm90 calls its variants of the portable kernel.
-    renamed = {f"{name.replace('sm80', 'sm90')}_sm80": path for name, path in objects.items()}
+    # As sm90 calls its variants of the same kernels.
+    names = [variant.name for variant in tree.matrix.variants("sm90")]
+    renamed = dict(zip(names, objects.values(), strict=True))
     with pytest.raises(AuditError, match=r"holds sm_80; exactly one image, sm_90a"):
         tree.audit("sm90-cu133", renamed)
 
@@ -174,6 +211,9 @@ def test_the_kernel_must_say_what_the_matrix_says(tree):
         tree.audit("sm80-cu133", objects)
     objects = tree.compile("sm80-cu133", "-DTMA_COLUMNS=64")
     with pytest.raises(AuditError, match=r"the kernel says .*tma_columns=64.* say .*tma_columns=0"):
+        tree.audit("sm80-cu133", objects)
+    objects = tree.compile("sm80-cu133", "-DSPLITS_KEYS=1")
+    with pytest.raises(AuditError, match=r"the kernel says .*splits_keys=1.* say .*splits_keys=0"):
         tree.audit("sm80-cu133", objects)
     missing = template[: template.index('extern "C" __device__ const')]
     with pytest.raises(AuditError, match="has no fa3_fwd_sm80_bf16_d16_m16n16_info object"):

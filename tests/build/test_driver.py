@@ -28,7 +28,7 @@ def test_builds_again_only_what_changed(tree):
     assert first.timing is not None
     assert first.timing.cold_seconds > first.manifest.build_seconds > 0
     objects = _compiled(first)
-    assert len(objects) == 2
+    assert len(objects) == 4
     written = (first.folder / "manifest.json").stat().st_mtime_ns
     build_cell("sm90-cu133", root=tree.root)
     assert _compiled(first) == objects
@@ -37,14 +37,15 @@ def test_builds_again_only_what_changed(tree):
     body = tree.root / "cpp/sm80/body.cuh"
     body.write_text(body.read_text().replace("SCALE", "3.0f"))
     second = build_cell("sm90-cu133", root=tree.root)
-    assert all(after > objects[path] for path, after in _compiled(first).items())
+    for path, after in _compiled(first).items():
+        assert (after > objects[path]) == ("splitkv" not in path.name)
     assert second.timing == first.timing
-    (one, _), (other, _) = first.manifest.variants, second.manifest.variants
+    one, other = first.manifest.variants[0], second.manifest.variants[0]
     assert one.sass.sha256 != other.sass.sha256
     # A build that fails its audit is no build.
     tree.use("touched_accumulators")
     with pytest.raises(
-        BuildError, match=r"2 of 2 variants failed the audit\n.*ptxas advisory: C75"
+        BuildError, match=r"2 of 4 variants failed the audit\n.*ptxas advisory: C75"
     ):
         build_cell("sm90-cu133", root=tree.root)
     with pytest.raises(Fa3Error, match="manifest"):
@@ -54,9 +55,12 @@ def test_builds_again_only_what_changed(tree):
 @pytest.mark.parametrize("cell", ["sm90-cu124", "sm90-cu133"])
 def test_each_variant_has_its_own_kernel(hopper_tree, cell):
     variants = build_cell(cell, root=hopper_tree.root).manifest.variants
-    assert [(v.kernel, v.tma_columns, v.threads, v.serves.layouts) for v in variants] == [
-        *[("sm80", 0, 32, ["unaligned"])] * 2,
-        *[("sm90", 32, 384, ["aligned"])] * 2,
+    assert [
+        (v.kernel, v.tma_columns, v.splits_keys, v.threads, v.serves.layouts) for v in variants
+    ] == [
+        *[("sm80", 0, 0, 32, ["unaligned"])] * 2,
+        *[("splitkv", 0, 1, 64, ["paged"])] * 2,
+        *[("sm90", 32, 0, 384, ["aligned"])] * 2,
     ]
     # Of a thread at launch: 64 K shared by 384 threads, in steps of 8.
     assert variants[-1].registers == 168
@@ -83,7 +87,7 @@ def test_two_toolkits_compared(tree):
 
 
 def test_a_cell_is_installed_and_a_twin_is_not(tree, tmp_path):
-    for name, files in (("sm100-cu124", 3), ("sm80-cu133-on-sm90", 0)):
+    for name, files in (("sm100-cu124", 5), ("sm80-cu133-on-sm90", 0)):
         build = build_cell(name, root=tree.root)
         prefix = tmp_path / name
         subprocess.run(

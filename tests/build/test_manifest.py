@@ -31,8 +31,8 @@ def test_only_a_cubin_is_a_cubin(tmp_path: Path):
         read(path)
     with pytest.raises(AuditError, match="ELF machine is"):
         read(Path("/proc/self/exe").resolve())
-    with pytest.raises(ValueError, match="32 bytes, expected 36"):
-        VariantInfo.unpack(bytes(32))
+    with pytest.raises(ValueError, match="36 bytes, expected 40"):
+        VariantInfo.unpack(bytes(36))
 
 
 def test_revision_is_of_a_checkout_alone(tmp_path: Path):

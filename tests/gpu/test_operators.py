@@ -39,6 +39,21 @@ PACKED = Problem.varlen(
 )
 
 
+CACHE = Problem.kvcache(
+    dtype="bf16",
+    heads_q=8,
+    heads_k=2,
+    head_dim=128,
+    seqlen_q=2,
+    seqlen_k=1024,
+    page_size=64,
+    used_k=[1000, 0, 77],
+    new_rows=2,
+    num_splits=5,
+    causal=True,
+)
+
+
 @pytest.fixture
 def in_use(build: Path) -> Iterator[Path]:
     """Calls go to `build` while the test runs."""
@@ -47,7 +62,7 @@ def in_use(build: Path) -> Iterator[Path]:
 
 
 @pytest.mark.usefixtures("in_use")
-@pytest.mark.parametrize("problem", [PLAIN, PACKED], ids=["dense", "varlen"])
+@pytest.mark.parametrize("problem", [PLAIN, PACKED, CACHE], ids=["dense", "varlen", "cache"])
 def test_repeated_calls_agree_to_the_bit(problem: Problem):
     inputs = make_inputs(problem, "cuda")
     first = call_interface(problem, inputs)
@@ -107,7 +122,7 @@ def test_builds_take_turns_in_one_process(build_folders: list[Path]):
     if len(arms) < 2:
         pytest.skip("needs two builds that this GPU can load")
     kernels = {arm.name: arm.kernel() for arm in arms}
-    for name, tally in run([PLAIN, PACKED] * 3, kernels, "cuda").items():
+    for name, tally in run([PLAIN, PACKED, CACHE] * 3, kernels, "cuda").items():
         assert not tally.failures, name
 
 
@@ -149,22 +164,28 @@ def test_lying_used_lengths_stay_inside_the_tensors():
 
 
 @pytest.mark.usefixtures("in_use")
-@pytest.mark.parametrize("problem", [PLAIN, PACKED], ids=["dense", "varlen"])
+@pytest.mark.parametrize("problem", [PLAIN, PACKED, CACHE], ids=["dense", "varlen", "cache"])
 def test_opcheck(problem: Problem):
     inputs = make_inputs(problem, "cuda")
     # Registers the operators.
     call_interface(problem, inputs)
-    tail = (0.125, True, -1, 0, 0.0)
-    if problem.is_varlen:
+    tail = (0.125, True, -1, 0, 0.0, 1)
+    checks = ("test_schema", "test_faketensor")
+    if problem.is_cache:
+        indices = (inputs.cache_seqlens, inputs.page_table)
+        new = (inputs.k_new, inputs.v_new)
+        append = (inputs.k, inputs.v, *new, *indices)
+        torch.library.opcheck(torch.ops.fa3.append_kv.default, append, test_utils=checks)
+        operator = torch.ops.fa3.kvcache_fwd
+        arguments = (inputs.q, inputs.k, inputs.v, *indices, None, 2, 2, *tail)
+    elif problem.is_varlen:
         operator = torch.ops.fa3.varlen_fwd
         cu_seqlens = (inputs.cu_seqlens_q, inputs.cu_seqlens_k)
         arguments = (inputs.q, inputs.k, inputs.v, *cu_seqlens, None, None, 100, 200, *tail)
     else:
         operator = torch.ops.fa3.fwd
         arguments = (inputs.q, inputs.k, inputs.v, *tail)
-    torch.library.opcheck(
-        operator.default, arguments, test_utils=("test_schema", "test_faketensor")
-    )
+    torch.library.opcheck(operator.default, arguments, test_utils=checks)
 
 
 def test_a_build_for_another_gpu_is_refused_by_name(build: Path):

@@ -5,12 +5,13 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from fa3_matrix.errors import MatrixError
-from fa3_matrix.matrix import Matrix, Sm80Options, load
+from fa3_matrix.matrix import Matrix, Sm90Options, load
 from fa3_matrix.matrix.cmake import snippet
 from fa3_matrix.matrix.generate import drifted, generate
 
@@ -101,9 +102,16 @@ def test_cmake_reads_the_snippet(matrix: Matrix, tmp_path: Path, cell: str) -> N
     assert values["ASSEMBLE"] == str(found.assemble or "")
     for variant in matrix.variants(found.arch.name):
         options = variant.options
-        own = options.min_blocks if isinstance(options, Sm80Options) else options.ping_pong
+        own = options.ping_pong if isinstance(options, Sm90Options) else options.min_blocks
         expected = f"{variant.kernel},{variant.block_m},{str(own).lower()}"
         assert values[variant.name] == expected
+
+
+def test_cmake_passes_every_option_to_the_templates(matrix: Matrix) -> None:
+    text = (matrix.root / "cmake" / "fa3_variant_sources.cmake").read_text()
+    passed = set(text[text.index("fact\n") : text.index("set(FA3_${fact}")].split())
+    stated = {f.name.upper() for v in matrix.all_variants for f in fields(v.options)}
+    assert stated <= passed
 
 
 def test_the_snippet_needs_nothing_but_the_standard_library(matrix: Matrix) -> None:

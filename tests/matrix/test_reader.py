@@ -200,62 +200,102 @@ suites.s = { description = "x", problems = [{ dtype = "bf16", head_dim = 64, seq
 """
 
 
-def variant(**keys: object) -> str:
-    row: dict[str, object] = {
-        "archs": ["sm80"],
-        "dtypes": ["bf16", "fp16"],
-        "kernel": "sm80",
-        "head_dim": 64,
-        "block_m": 64,
-        "block_n": 64,
-        "warps": 4,
-        "stages": 1,
-        "q_in_registers": False,
-        "min_blocks": 2,
-        "reason": "test",
-        **keys,
-    }
-    lines = [f"{k} = {str(v).lower() if isinstance(v, bool) else repr(v)}" for k, v in row.items()]
+def row(**keys: object) -> str:
+    lines = [f"{k} = {str(v).lower() if isinstance(v, bool) else repr(v)}" for k, v in keys.items()]
     return "[[variants]]\n" + "\n".join(lines) + "\n"
 
 
+COMMON: dict[str, object] = {
+    "archs": ["sm80"],
+    "dtypes": ["bf16", "fp16"],
+    "head_dim": 64,
+    "block_m": 64,
+    "block_n": 64,
+    "stages": 1,
+    "reason": "test",
+}
+SM80: dict[str, object] = {"kernel": "sm80", "warps": 4, "q_in_registers": False, "min_blocks": 2}
+SM90: dict[str, object] = {"kernel": "sm90", "archs": ["sm90"], "stages_q": 2, "ping_pong": True}
+SPLITKV: dict[str, object] = {"kernel": "splitkv", "row_warps": 4, "key_groups": 2, "min_blocks": 2}
+
+
+def variant(**keys: object) -> str:
+    return row(**COMMON | SM80 | {"layouts": ["aligned", "unaligned"]} | keys)
+
+
+def splitkv_variant(**keys: object) -> str:
+    return row(**COMMON | SPLITKV | keys)
+
+
+PAGED = splitkv_variant(layouts=["paged"])
+
+
 def test_the_smallest_matrix_reads() -> None:
-    matrix = parse(HEAD + variant())
+    matrix = parse(HEAD + variant() + PAGED)
     assert [v.name for v in matrix.variants("sm80")] == [
         "fa3_fwd_sm80_bf16_d64_m64n64",
         "fa3_fwd_sm80_fp16_d64_m64n64",
+        "fa3_fwd_sm80_bf16_d64_m64n64_splitkv",
+        "fa3_fwd_sm80_fp16_d64_m64n64_splitkv",
     ]
     assert matrix.twins == ()
+
+
+def test_a_kernel_that_splits_keys_may_serve_everything() -> None:
+    rows = splitkv_variant(block_m=16, block_n=128, row_warps=1, key_groups=8)
+    variants = parse(HEAD + rows).variants("sm80")
+    assert {(v.kernel, v.threads, v.tma_columns, v.splits_keys) for v in variants} == {
+        ("splitkv", 256, 0, 1)
+    }
+    name = "fa3_fwd_sm80_bf16_d64_m16n128_splitkv"
+    assert variants[0].entry_functions == (name, f"{name}_combine", f"{name}_append")
+
+
+@pytest.mark.parametrize(
+    ("keys", "message", "line"),
+    [
+        ({"head_dim": 72}, "head_dim 72: must be a multiple of 16", "head_dim"),
+        ({"row_warps": 2}, "row_warps = 2: block_m = 64 needs 4, one for each 16 rows", "row_"),
+        ({"row_warps": 0}, "row_warps = 0: must be 1 to 16", "row_warps"),
+        ({"key_groups": 3}, "key_groups = 3: block_n = 64 must be a multiple of 48", "key_groups"),
+        (
+            {"block_m": 256, "row_warps": 16, "key_groups": 4},
+            "16 row_warps x 4 key_groups: a CTA has at most 32 warps",
+            "key_groups",
+        ),
+        ({"min_blocks": 0}, "min_blocks = 0: must be 1 to 32", "min_blocks"),
+        ({"warps": 4}, "unknown key 'warps'; known here:", "warps"),
+    ],
+)
+def test_a_wrong_variant_that_splits_keys(keys: dict[str, object], message: str, line: str) -> None:
+    assert_fails(HEAD + splitkv_variant(**keys), message, line)
+
+
+def test_only_one_kernel_reads_pages() -> None:
+    paged = variant(layouts=["aligned", "paged"])
+    message = "kernel 'sm80' cannot serve layout paged; state layouts, among aligned, unaligned"
+    assert_fails(HEAD + paged + PAGED, message, "layouts")
+    unstated = row(**COMMON | SM80)  # which would be all
+    assert_fails(HEAD + unstated, message, "kernel")
+    assert_fails(HEAD + variant(), "full mask, paged", "[[variants]]")
 
 
 HOPPER_HEAD = HEAD.replace("sm80", "sm90").replace("sm_80", "sm_90a").replace("8.0", "9.0")
 
 
 def hopper_variant(**keys: object) -> str:
-    row: dict[str, object] = {
-        "archs": ["sm90"],
-        "kernel": "sm90",
-        "stages": 2,
-        "stages_q": 2,
-        "ping_pong": True,
-        "layouts": ["aligned"],
-    }
-    text = variant(**row | keys)
-    return "".join(
-        line
-        for line in text.splitlines(keepends=True)
-        if not line.startswith(("warps", "q_in_registers", "min_blocks"))
-    )
+    return row(**COMMON | SM90 | {"layouts": ["aligned"]} | keys)
 
 
 PORTABLE = variant(archs=["sm90"], layouts=["unaligned"], block_n=32)
+HOPPER_PAGED = splitkv_variant(archs=["sm90"], layouts=["paged"])
 
 
 def test_a_kernel_of_hoppers_beside_the_portable_one() -> None:
-    portable_row = PORTABLE.replace("head_dim = 64", "head_dim = [64, 96]")
-    matrix = parse(HOPPER_HEAD + hopper_variant(block_m=192, head_dim=[64, 96]) + portable_row)
+    others = (PORTABLE + HOPPER_PAGED).replace("head_dim = 64", "head_dim = [64, 96]")
+    matrix = parse(HOPPER_HEAD + hopper_variant(block_m=192, head_dim=[64, 96]) + others)
     variants = matrix.variants("sm90")
-    native, portable = variants[0], variants[-1]
+    native, portable = variants[0], variants[4]
     assert (native.kernel, native.threads, native.tma_columns) == ("sm90", 512, 64)
     assert native.serves.layouts == ("aligned",)
     assert (portable.kernel, portable.threads, portable.tma_columns) == ("sm80", 128, 0)
@@ -276,20 +316,24 @@ def test_a_wrong_variant_of_hoppers(keys: dict[str, object], message: str, line:
 
 
 def test_options_are_those_of_the_kernel() -> None:
-    row = hopper_variant().replace("ping_pong", "warps = 4\nping_pong")
-    assert_fails(HOPPER_HEAD + row, "unknown key 'warps'; known here: archs,", "warps")
+    assert_fails(
+        HOPPER_HEAD + hopper_variant(warps=4), "unknown key 'warps'; known here: archs,", "warps"
+    )
 
 
 def test_a_kernel_of_hoppers_needs_its_target() -> None:
-    row = hopper_variant(archs=["sm80"])
+    wrong = hopper_variant(archs=["sm80"])
     message = "kernel 'sm90' compiles for sm_90a only, but sm80-cu133 compiles for sm_80; take sm80"
-    assert_fails(HEAD + row, message, "kernel")
+    assert_fails(HEAD + wrong, message, "kernel")
     text = HOPPER_HEAD.replace("sm_90a", "sm_90")
     assert_fails(text + hopper_variant() + PORTABLE, "sm90-cu133 compiles for sm_90;", "kernel")
 
 
 def test_a_kernel_of_hoppers_alone_leaves_tensors_unserved() -> None:
     assert_fails(HOPPER_HEAD + hopper_variant(), "full mask, unaligned", "[[variants]]")
+    both = hopper_variant(layouts=["aligned", "unaligned"])
+    message = "kernel 'sm90' cannot serve layout unaligned; state layouts, among aligned"
+    assert_fails(HOPPER_HEAD + both, message, "layouts")
 
 
 def test_two_variants_for_one_class() -> None:
@@ -305,7 +349,7 @@ def test_two_variants_for_one_class() -> None:
 @pytest.mark.parametrize(
     ("keys", "missing"),
     [
-        # 2 dtypes x 3 masks x 2 layouts x 17
+        # 2 dtypes x 3 masks x 2 layouts (the row's) x 17
         ({"log2_seqlen_q": [1, 16]}, "204 problem classes of sm80"),
         ({"masks": ["full", "causal"]}, "such as (head_dim 64, bf16, local mask"),
         ({"dtypes": ["bf16"]}, "such as (head_dim 64, fp16, full mask"),
@@ -313,22 +357,22 @@ def test_two_variants_for_one_class() -> None:
     ],
 )
 def test_a_class_that_no_variant_serves(keys: dict[str, object], missing: str) -> None:
-    assert_fails(HEAD + variant(**keys), missing, "[[variants]]")
+    assert_fails(HEAD + variant(**keys) + PAGED, missing, "[[variants]]")
 
 
 def test_a_candidate_serves_nothing_yet() -> None:
     candidate = variant(block_m=128, candidate="not yet proven")
-    read = parse(HEAD + variant() + "\n" + candidate)
+    read = parse(HEAD + variant() + "\n" + candidate + PAGED)
     serving = set(selection.table(read, "sm80").values())
     assert {v.block_m for v in serving} == {64}
     assert {v.candidate for v in read.variants("sm80")} == {"", "not yet proven"}
-    assert_fails(HEAD + candidate, "problem classes of sm80", "[[variants]]")
+    assert_fails(HEAD + candidate + PAGED, "problem classes of sm80", "[[variants]]")
 
 
 def test_an_arch_without_variants() -> None:
     arch = HEAD.split("\n")[3]
     text = HEAD.replace(arch, f"{arch}\n{arch.replace('sm80 =', 'sm81 =')}")
-    assert_fails(text + variant(), "no variant is stated for arch sm81", "[[variants]]")
+    assert_fails(text + variant() + PAGED, "no variant is stated for arch sm81", "[[variants]]")
 
 
 def test_a_kernel_made_twice() -> None:
@@ -355,8 +399,12 @@ def test_a_kernel_made_twice() -> None:
         ({"log2_seqlen_q": [5, 4]}, "log2_seqlen_q = [5, 4]: must be [low, high]", "log2_seqlen_q"),
         ({"log2_seqlen_k": [0, 17]}, "must be [low, high] within 0..16", "log2_seqlen_k"),
         ({"masks": ["alibi"]}, "masks holds 'alibi': must be among full, causal, local", "masks"),
-        ({"layouts": ["odd"]}, "layouts holds 'odd': must be among aligned, unaligned", "layouts"),
-        ({"kernel": "tiny"}, "kernel = 'tiny': must be one of sm80, sm90", "kernel"),
+        (
+            {"layouts": ["odd"]},
+            "layouts holds 'odd': must be among aligned, unaligned, paged",
+            "layouts",
+        ),
+        ({"kernel": "tiny"}, "kernel = 'tiny': must be one of sm80, sm90, splitkv", "kernel"),
         ({"stages_q": 1}, "unknown key 'stages_q'; known here:", "stages_q"),
         ({"archs": ["sm90"]}, "archs holds 'sm90': must be among sm80", "archs"),
         ({"tile": 1}, "unknown key 'tile'; known here: archs, dtypes,", "tile"),
@@ -372,12 +420,12 @@ WAIVER = (
 
 
 def test_a_spill_waiver_covers_what_its_patterns_name() -> None:
-    matrix = parse(HEAD + variant() + WAIVER.format("*_bf16_*"))
+    matrix = parse(HEAD + variant() + PAGED + WAIVER.format("*_bf16_*"))
     assert matrix.waived_spill_bytes("sm80-cu133", "fa3_fwd_sm80_bf16_d64_m64n64") == 8
     assert matrix.waived_spill_bytes("sm80-cu133", "fa3_fwd_sm80_fp16_d64_m64n64") == 0
     assert matrix.waived_spill_bytes("sm90-cu133", "fa3_fwd_sm80_bf16_d64_m64n64") == 0
 
 
 def test_a_spill_waiver_for_nothing_is_refused() -> None:
-    text = HEAD + variant() + WAIVER.format("*_fp8_*")
+    text = HEAD + variant() + PAGED + WAIVER.format("*_fp8_*")
     assert_fails(text, "waives nothing: no cell and variant match", "[[spill_waivers]]")

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa3_matrix.matrix import Matrix, selection
+from fa3_matrix.errors import MatrixError
+from fa3_matrix.matrix import Matrix, parse, selection
+from fa3_matrix.matrix.model import LAYOUTS, MASKS
 from fa3_matrix.matrix.selection import log2_seqlen, mask_of, problem_class
 
 ARCHS = ["sm80", "sm90", "sm100"]
@@ -92,7 +94,7 @@ def test_the_smallest_compiled_head_dim_that_fits() -> None:
     seqlen_k=st.integers(0, 10**6),
     causal=st.booleans(),
     window=st.tuples(st.integers(-1, 5000), st.integers(-1, 5000)),
-    layout=st.sampled_from(["aligned", "unaligned"]),
+    layout=st.sampled_from(LAYOUTS),
 )
 def test_every_problem_is_served_by_a_variant_that_holds_it(
     matrix: Matrix,
@@ -120,9 +122,59 @@ def test_every_problem_is_served_by_a_variant_that_holds_it(
     assert (variant.arch, variant.dtype) == (arch, dtype)
     assert variant.head_dim >= head_dim
     assert layout == "aligned" or variant.tma_columns == 0
+    assert layout != "paged" or variant.splits_keys == 1
 
 
 @pytest.mark.parametrize("arch", ARCHS)
 def test_the_table_is_complete(matrix: Matrix, arch: str) -> None:
     variants = matrix.variants(arch)
-    assert set(selection.table(matrix, arch)) == set(selection.classes(variants))
+    wanted = list(selection.classes(variants))
+    # 5 head_dims x 2 dtypes x 3 masks x 3 layouts x 17 x 17
+    assert len(wanted) == len(set(wanted)) == 5 * 2 * 3 * 3 * 17 * 17
+    served = [index for variant in variants for index in selection.served(variant)]
+    assert sorted(served) == sorted(wanted)  # each once
+
+
+HEAD = """\
+schema = 1
+toolkits."13.3" = { targets = ["sm_80"], ptx_isa = "9.3", driver = 580 }
+gpus.a100 = { capabilities = ["8.0"], products = ["A100"] }
+archs.sm80 = { gpu = "a100", description = "Ampere" }
+cells.sm80-cu133 = { arch = "sm80", toolkit = "13.3", target = "sm_80", status = "native" }
+suites.s = { description = "x", problems = [{ dtype = "bf16", head_dim = 64, seqlen_q = 1, heads_q = 1 }] }
+"""
+
+
+@given(
+    cut=st.integers(0, 15),
+    short=st.sets(st.sampled_from(LAYOUTS), min_size=1),
+    long=st.sets(st.sampled_from(LAYOUTS), min_size=1),
+    masks=st.sets(st.sampled_from(MASKS), min_size=1),
+)
+def test_rows_read_if_and_only_if_they_serve_every_class_once(
+    cut: int, short: set[str], long: set[str], masks: set[str]
+) -> None:
+    """A row for short queries, one for long ones, and one for all that gives what it is told."""
+
+    def row(block_m: int, lengths: list[int], layouts: set[str], masks: set[str]) -> str:
+        return (
+            "[[variants]]\narchs = 'sm80'\ndtypes = ['bf16', 'fp16']\nkernel = 'splitkv'\n"
+            f"head_dim = 64\nblock_m = {block_m}\nblock_n = 64\nstages = 2\n"
+            f"row_warps = {block_m // 16}\nkey_groups = 1\nmin_blocks = 1\nreason = 'test'\n"
+            f"log2_seqlen_q = {lengths}\nlayouts = {sorted(layouts)}\nmasks = {sorted(masks)}\n"
+        )
+
+    every, whole = set(LAYOUTS), set(MASKS)
+    rows = [
+        row(16, [0, cut], short, whole),
+        row(32, [cut + 1, 16], long, whole),
+        row(48, [0, 16], every - short, masks) if every - short else "",
+    ]
+    text = HEAD + "".join(rows)
+    if short == long and (short == every or masks == whole):
+        matrix = parse(text)
+        classes = selection.classes(matrix.variants("sm80"))
+        assert set(selection.table(matrix, "sm80")) == set(classes)
+    else:
+        with pytest.raises(MatrixError, match=r"serves already|are served by no variant"):
+            parse(text)

@@ -54,6 +54,22 @@ def test_lengths_make_a_varlen_problem() -> None:
     assert (problem.used_q, problem.used_k) == (None, (9, 0))
 
 
+def test_a_capacity_makes_a_cache() -> None:
+    row = (
+        "{ dtype = 'bf16', head_dim = 64, heads_q = 2, seqlen_q = 1, batch = 2, capacity = 64, %s }"
+    )
+    (problem,) = read(row % "page_size = 16, new_rows = 1").problems
+    assert problem.is_cache and not problem.varlen
+    assert (problem.seqlen_k, problem.page_size, problem.new_rows) == (64, 16, 1)
+    assert (problem.used_k, problem.num_splits) == ((64, 64), 0)
+    (problem,) = read(row % "used_k = [0, 7], num_splits = 4").problems
+    assert (problem.used_k, problem.num_splits, problem.page_size) == ((0, 7), 4, 0)
+    packed = row.replace("seqlen_q = 1, batch = 2", "lengths_q = [3, 0]")
+    (problem,) = read(packed % "causal = true").problems
+    assert not problem.varlen
+    assert (problem.batch, problem.seqlen_q, problem.lengths_q) == (2, 3, (3, 0))
+
+
 def test_windows_are_one_pair_or_several() -> None:
     base = "{ dtype = 'bf16', head_dim = 64, heads_q = 2, seqlen_q = 7, window = %s }"
     assert [p.window for p in read(base % "[8, 0]").problems] == [(8, 0)]
@@ -84,6 +100,23 @@ def test_windows_are_one_pair_or_several() -> None:
         ("lengths_q = [7], seqlen_k = 3", "seqlen_k does not go with lengths_q"),
         ("lengths_q = [7], lengths_k = [1, 2]", "lengths_k has 2 entries, lengths_q 1"),
         ("lengths_q = [7], used_q = [8]", "used_q = [8]: needs 1 entries, none above its length"),
+        (
+            "seqlen_q = 7, page_size = 4",
+            "page_size belongs to a cache's row, which states capacity",
+        ),
+        ("seqlen_q = 7, num_splits = -1", "num_splits = -1: must be at least 0"),
+        ("capacity = 8", "a cache's row states seqlen_q or lengths_q"),
+        ("seqlen_q = 7, capacity = 8, seqlen_k = 8", "seqlen_k does not go with capacity"),
+        ("lengths_q = [7], capacity = 8, batch = 1", "batch does not go with lengths_q"),
+        (
+            "seqlen_q = 1, capacity = 8, page_size = 3",
+            "capacity = 8: must be a multiple of page_size = 3",
+        ),
+        ("seqlen_q = 1, capacity = 8, used_k = [9]", "used_k = [9]: needs 1 entries of at least"),
+        (
+            "seqlen_q = 1, capacity = 8, new_rows = 9",
+            "at least new_rows = 9, none above capacity = 8",
+        ),
         ("lengths_q = []", "lengths_q = []: must be a non-empty list of lengths"),
         ("seqlen_q = [7, 7]", "seqlen_q = [7, 7]: an entry is repeated"),
         ("seqlen_q = [5, 1]", "repeats a problem of this suite"),
@@ -116,7 +149,14 @@ def test_smoke_touches_every_feature(matrix: Matrix) -> None:
     assert any(p.varlen for p in problems)
     assert any(p.used_k for p in problems)
     assert any(p.seqlen_k == 0 for p in problems)
-    assert len(problems) <= 32
+    caches = [p for p in problems if p.is_cache]
+    assert {(p.page_size > 0, p.new_rows > 0) for p in caches} >= {
+        (False, False),
+        (True, False),
+        (True, True),
+    }
+    assert any(p.lengths_q for p in caches) and any(p.seqlen_q > 64 for p in caches)
+    assert len(problems) <= 36
 
 
 def test_headline_is_the_dense_grid_of_the_papers(matrix: Matrix) -> None:
@@ -138,6 +178,10 @@ def test_grid_is_headline_in_both_dtypes_and_head_dim_256(matrix: Matrix) -> Non
 
 def test_decode_is_one_query_against_long_caches(matrix: Matrix) -> None:
     problems = matrix.suite("decode").problems
+    caches = [p for p in problems if p.is_cache]
+    assert {p.page_size for p in caches} == {0, 16, 64, 256}
+    problems = tuple(p for p in problems if not p.is_cache)
+    assert {p.num_splits for p in problems} == {0}
     single = [p for p in problems if p.seqlen_q == 1]
     assert {(p.batch, p.seqlen_k, p.heads_q) for p in single} == {
         (batch, seqlen_k, heads_q)

@@ -35,6 +35,7 @@ def make_variant(
     block_m: int = 128,
     layouts: frozenset[str] = frozenset({"aligned", "unaligned"}),
     tma_columns: int = 0,
+    splits_keys: int | None = None,
     candidate: str = "",
 ) -> Variant:
     name = f"fa3_fwd_sm90_{dtype}_d{head_dim}_m{block_m}n64"
@@ -48,6 +49,7 @@ def make_variant(
         threads=128,
         dynamic_shared_bytes=49152,
         tma_columns=tma_columns,
+        splits_keys=int("paged" in layouts) if splits_keys is None else splits_keys,
         log2_seqlen_q=log2_seqlen_q,
         log2_seqlen_k=log2_seqlen_k,
         masks=masks,
@@ -114,16 +116,28 @@ class ForwardStruct(ctypes.Structure):
         *((name, TensorStruct) for name in ("q", "k", "v")),
         *((f"cu_seqlens_{name}", TensorStruct) for name in "qk"),
         *((f"seqused_{name}", TensorStruct) for name in "qk"),
-        ("is_varlen", ctypes.c_int32),
+        ("page_table", TensorStruct),
+        ("kind", ctypes.c_int32),
         ("causal", ctypes.c_int32),
         ("max_seqlen_q", ctypes.c_int64),
         ("max_seqlen_k", ctypes.c_int64),
         ("window_left", ctypes.c_int64),
         ("window_right", ctypes.c_int64),
+        ("new_rows", ctypes.c_int64),
+        ("num_splits", ctypes.c_int64),
         ("softmax_scale", ctypes.c_double),
         ("softcap", ctypes.c_double),
         ("out", ctypes.c_void_p),
         ("lse", ctypes.c_void_p),
+        ("workspace", ctypes.c_void_p),
+    )
+
+
+class AppendStruct(ctypes.Structure):
+    """``Fa3Append``."""
+
+    _fields_ = tuple(
+        (name, TensorStruct) for name in ("k_cache", "v_cache", "k", "v", "lengths", "page_table")
     )
 
 
@@ -142,13 +156,17 @@ class ParamsStruct(ctypes.Structure):
         *((f"lse_{name}_stride", ctypes.c_int64) for name in ("batch", "head")),
         *((f"cu_seqlens_{name}", ctypes.c_void_p) for name in "qk"),
         *((f"seqused_{name}", ctypes.c_void_p) for name in "qk"),
+        ("page_table", ctypes.c_void_p),
+        ("page_table_stride", ctypes.c_int64),
         *((name, ctypes.c_int32) for name in ("batch", "heads_q", "heads_k")),
         *((name, ctypes.c_int32) for name in ("seqlen_q", "seqlen_k", "total_q", "total_k")),
-        ("head_dim", ctypes.c_int32),
+        *((name, ctypes.c_int32) for name in ("head_dim", "page_size", "num_pages", "added_k")),
         *((name, ctypes.c_float) for name in ("softmax_scale", "softcap")),
         *((name, ctypes.c_int32) for name in ("window_left", "window_right")),
         *((name, ctypes.c_int32) for name in ("num_m_blocks", "heads_per_section")),
         *((name, ctypes.c_int32) for name in ("q_aligned", "kv_aligned", "ticket")),
+        ("num_splits", ctypes.c_int32),
+        *((f"partial_{name}", ctypes.c_void_p) for name in ("out", "lse")),
     )
 
 
@@ -174,13 +192,24 @@ def tensor(
 def forward(
     q: TensorStruct, k: TensorStruct, v: TensorStruct | None = None, **fields: object
 ) -> ForwardStruct:
-    """A dense call, or with ``is_varlen=1`` and index tensors a varlen one."""
+    """A dense call, or with another ``kind`` and index tensors a varlen or cache one; keys are not split."""
     struct = ForwardStruct(q=q, k=k, v=v or k, window_left=-1, window_right=-1, softmax_scale=0.125)
-    for name in ("cu_seqlens_q", "cu_seqlens_k", "seqused_q", "seqused_k"):
+    struct.num_splits = 1
+    for name in ("cu_seqlens_q", "cu_seqlens_k", "seqused_q", "seqused_k", "page_table"):
         setattr(struct, name, fields.pop(name, TensorStruct(rank=-1)))
     for name, value in fields.items():
         setattr(struct, name, value)
     return struct
+
+
+def append(
+    cache: TensorStruct,
+    new: TensorStruct,
+    lengths: TensorStruct,
+    page_table: TensorStruct | None = None,
+) -> AppendStruct:
+    """K and V alike."""
+    return AppendStruct(cache, cache, new, new, lengths, page_table or TensorStruct(rank=-1))
 
 
 class Api:
@@ -188,7 +217,9 @@ class Api:
 
     tensor = staticmethod(tensor)
     forward = staticmethod(forward)
+    append = staticmethod(append)
     FP16, BF16, FP32, INT32, INT64 = FP16, BF16, FP32, INT32, INT64
+    DENSE, VARLEN, CACHE = range(3)  # Fa3Kind
     ForwardStruct, ParamsStruct = ForwardStruct, ParamsStruct
 
     @staticmethod

@@ -22,6 +22,7 @@ def write_build(folder, cell="sm90-cu133", target="sm_90a", toolkit="13.3", twin
         "threads": 128,
         "dynamic_shared_bytes": 49152,
         "tma_columns": 0,
+        "splits_keys": 0,
         "serves": {
             "log2_seqlen_q": [0, 16],
             "log2_seqlen_k": [0, 16],
@@ -151,7 +152,7 @@ def test_malformed_manifest(tmp_path, key, value):
 def test_kernels_of_another_abi_are_refused(tmp_path):
     file = write_build(tmp_path / "a") / "manifest.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"forward_abi": 1}))
-    wording = r"build sm90-cu133: its kernels take parameters of version 1, this host library .* 2;"
+    wording = r"build sm90-cu133: its kernels take parameters of version 1, this host library .* 3;"
     with pytest.raises(BuildError, match=wording):
         fa3_matrix.use_build(file.parent)
 

@@ -17,7 +17,7 @@ def varlen(api, **changed):
         "q": api.tensor(300, 8, 64),
         "k": api.tensor(500, 2, 64),
         "v": api.tensor(500, 2, 64),
-        "is_varlen": 1,
+        "kind": api.VARLEN,
         "cu_seqlens_q": api.tensor(4, dtype=api.INT32),
         "cu_seqlens_k": api.tensor(4, dtype=api.INT32),
         "max_seqlen_q": 300,
@@ -209,3 +209,117 @@ def test_wrong_varlen_call(api, name):
     changed, kind, wording = VARLEN[name]
     with pytest.raises(kind, match=wording):
         api.check(api.forward(**varlen(api, **changed(api))))
+
+
+def cache(api, **changed):
+    fields = {
+        "q": api.tensor(2, 4, 8, 64),
+        "k": api.tensor(2, 256, 2, 64),
+        "kind": api.CACHE,
+        "seqused_k": api.tensor(2, dtype=api.INT32),
+        "new_rows": 3,
+        "num_splits": 0,
+    }
+    return fields | changed
+
+
+def paged(api, **changed):
+    fields = {"k": api.tensor(40, 16, 2, 64), "page_table": api.tensor(2, 7, dtype=api.INT32)}
+    return cache(api, **(fields | changed))
+
+
+def test_good_cache_calls(api):
+    api.check(api.forward(**cache(api)))
+    api.check(api.forward(**cache(api, seqused_k=type(api.tensor(1))(rank=-1))))
+    api.check(api.forward(**paged(api)))
+    api.check(api.forward(**paged(api, k=api.tensor(9, 1, 2, 64))))
+    packed = {"q": api.tensor(11, 8, 64), "cu_seqlens_q": api.tensor(3, dtype=api.INT32)}
+    api.check(api.forward(**paged(api, **packed, max_seqlen_q=6)))
+    no_pages = {
+        "k": api.tensor(0, 16, 2, 64),
+        "page_table": api.tensor(2, 0, dtype=api.INT32),
+    }
+    api.check(api.forward(**paged(api, **no_pages)))
+
+
+CACHE = {
+    "batch": (
+        lambda a: cache(a, k=a.tensor(3, 256, 2, 64)),
+        ValueError,
+        "k_cache has 3 batch entries and q or k 2",
+    ),
+    "rank": (
+        lambda a: cache(a, k=a.tensor(256, 2, 64)),
+        ValueError,
+        r"k_cache has shape .*: \(batch, capacity, heads, head_dim\)",
+    ),
+    "paged rank": (
+        lambda a: paged(a, k=a.tensor(256, 2, 64)),
+        ValueError,
+        r"k_cache has shape .*: \(pages, page_size, heads, head_dim\)",
+    ),
+    "lengths": (
+        lambda a: cache(a, seqused_k=a.tensor(3, dtype=a.INT32)),
+        ValueError,
+        r"cache_seqlens has shape \(3,\); \(2,\) is needed",
+    ),
+    "lengths of another type": (
+        lambda a: cache(a, seqused_k=a.tensor(2, dtype=a.INT64)),
+        TypeError,
+        "cache_seqlens is int64; int32 is needed",
+    ),
+    "table's rank": (
+        lambda a: paged(a, page_table=a.tensor(14, dtype=a.INT32)),
+        ValueError,
+        r"page_table has shape \(14,\); \(2, pages of an entry\) is needed",
+    ),
+    "table's batch": (
+        lambda a: paged(a, page_table=a.tensor(3, 7, dtype=a.INT32)),
+        ValueError,
+        r"page_table has shape \(3, 7\)",
+    ),
+    "table's type": (
+        lambda a: paged(a, page_table=a.tensor(2, 7, dtype=a.INT64)),
+        TypeError,
+        "page_table is int64; int32 is needed",
+    ),
+    "table's device": (
+        lambda a: paged(a, page_table=a.tensor(2, 7, dtype=a.INT32, device=-1)),
+        ValueError,
+        "page_table is on no CUDA device",
+    ),
+    "table's stride": (
+        lambda a: paged(a, page_table=a.tensor(2, 7, dtype=a.INT32, strides=(1, 2))),
+        ValueError,
+        "page_table must be contiguous in its last dimension",
+    ),
+    "empty pages": (
+        lambda a: paged(a, k=a.tensor(40, 0, 2, 64)),
+        ValueError,
+        "k_cache has pages of 0 rows",
+    ),
+    "no pages": (lambda a: paged(a, k=a.tensor(0, 16, 2, 64)), ValueError, "k_cache has no pages"),
+    "rows": (
+        lambda a: paged(a, page_table=a.tensor(2, 2**27, dtype=a.INT32)),
+        ValueError,
+        "page_table gives an entry 134217728 pages of 16 rows; at most",
+    ),
+    "packed without cu_seqlens": (
+        lambda a: cache(a, q=a.tensor(11, 8, 64)),
+        ValueError,
+        r"q has shape \(11, 8, 64\); 4 dimensions",
+    ),
+    "splits": (lambda a: cache(a, num_splits=-1), ValueError, "num_splits is -1; 0"),
+    "v_cache": (
+        lambda a: cache(a, v=a.tensor(2, 255, 2, 64)),
+        ValueError,
+        "k_cache and v_cache differ in seqlen: 256 and 255",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CACHE)
+def test_wrong_cache_call(api, name):
+    fields, kind, wording = CACHE[name]
+    with pytest.raises(kind, match=wording):
+        api.check(api.forward(**fields(api)))

@@ -4,7 +4,7 @@ import pytest
 
 import fa3_matrix
 from fa3_matrix.errors import DriverError
-from fa3_matrix.ops import builds, library
+from fa3_matrix.ops import builds, explain, library
 
 
 @pytest.fixture
@@ -53,20 +53,31 @@ def test_a_candidate_serves_nothing(monkeypatch, make_build, make_variant):
     ]
 
 
-@pytest.mark.parametrize("layout,other", [("aligned", "unaligned"), ("unaligned", "aligned")])
-def test_layout_is_a_reason(monkeypatch, make_build, make_variant, layout, other):
-    both = {
+@pytest.mark.parametrize("layout", library.LAYOUT_NUMBERS)
+def test_layout_is_a_reason(monkeypatch, make_build, make_variant, layout):
+    each = {
         name: make_variant(layouts=frozenset({name}), block_m=block_m)
-        for name, block_m in (("aligned", 192), ("unaligned", 128))
+        for name, block_m in (("aligned", 192), ("unaligned", 128), ("paged", 64))
     }
-    monkeypatch.setattr(builds._active, "builds", (make_build("sm_90a", *both.values()),))
+    monkeypatch.setattr(builds._active, "builds", (make_build("sm_90a", *each.values()),))
     decision = fa3_matrix.explain(
         seqlen_q=99, seqlen_k=99, head_dim=64, layout=layout, compute_capability="9.0"
     )
-    assert decision.variant == both[layout]
+    assert decision.variant == each[layout]
     assert [str(rejection) for rejection in decision.rejected] == [
-        f"{both[other].name}: it serves {other} tensors only"
+        f"{variant.name}: it serves {name} tensors only"
+        for name, variant in each.items()
+        if name != layout
     ]
+
+
+def test_a_variant_may_serve_some_layouts(make_build, make_variant):
+    problem = explain.problem_of(
+        dtype="bf16", head_dim=64, seqlen_q=99, seqlen_k=99, layout="paged"
+    )
+    chosen, rejected = explain.choose(make_build("sm_90a", make_variant()), problem)
+    assert chosen is None
+    assert rejected[0].reason == "it serves aligned and unaligned tensors only"
 
 
 @pytest.mark.usefixtures("used")
@@ -93,7 +104,7 @@ def test_nothing_serves():
         ({"head_dim": 264}, "head_dim is 264"),
         ({"head_dim": 12}, "head_dim is 12"),
         ({"seqlen_k": -1}, "seqlen_k is -1"),
-        ({"layout": "diagonal"}, "layout is 'diagonal'; aligned and unaligned exist"),
+        ({"layout": "diagonal"}, "layout is 'diagonal'; aligned, unaligned, paged exist"),
         ({"compute_capability": "hopper"}, "not a compute capability"),
     ],
 )

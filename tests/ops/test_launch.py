@@ -68,7 +68,8 @@ def _child(driver, build, calls, environment, sender):
         handle = builds.create(build)
         library.call("fa3_activate", (ctypes.c_int32 * 1)(handle), 1)
         for call, stream in calls:
-            library.call("fa3_forward", ctypes.byref(call), ctypes.c_void_p(stream))
+            function = f"fa3_{type(call).__name__.removesuffix('Struct').lower()}"
+            library.call(function, ctypes.byref(call), ctypes.c_void_p(stream))
     except Exception as caught:
         error = caught
     log = fake.fake_log().decode().splitlines()
@@ -197,7 +198,12 @@ def test_tma_maps_of_varlen_and_narrow_heads(run_tma, api):
     q = api.tensor(300, 4, 40, dtype=api.FP16, data=0x1000)
     empty = api.tensor(0, 4, 40, dtype=api.FP16, data=0)
     call = api.forward(
-        q, empty, is_varlen=1, cu_seqlens_q=cu_seqlens, cu_seqlens_k=cu_seqlens, max_seqlen_q=200
+        q,
+        empty,
+        kind=api.VARLEN,
+        cu_seqlens_q=cu_seqlens,
+        cu_seqlens_k=cu_seqlens,
+        max_seqlen_q=200,
     )
     log = run_tma((call, 2), dtype="fp16", head_dim=96, tma_columns=32)
     box = "steps 1 1 1 1"
@@ -235,3 +241,46 @@ def test_without_a_ticket_left_the_order_is_fixed(run_tma, call):
     assert max(given) < 16384
     assert len(given) > 16000
     assert set(found) - set(given) == {-1}
+
+
+@pytest.fixture
+def run_split(run):
+    """As ``run``, with a variant that splits keys."""
+
+    def run_split(*calls, **facts):
+        layouts = frozenset({"aligned", "unaligned", "paged"})
+        return run(*calls, layouts=layouts, block_m=16, **facts)
+
+    return run_split
+
+
+def test_splits_are_combined(run_split, api):
+    """4 tiles of 512 key blocks; the second kernel has a CTA for each row of the output."""
+    q, k = api.tensor(2, 1, 8, 64, data=0x1000), api.tensor(2, 32768, 2, 64)
+    calls = [
+        (api.forward(q, k, num_splits=splits, workspace=0x10000), 0xABC) for splits in (1, 3, 0)
+    ]
+    log = run_split(*calls)
+    name = "fa3_fwd_sm90_bf16_d64_m16n64"
+    assert starting(log, "kernel") == [
+        f"kernel {name}_combine",
+        f"kernel {name}_append",
+        f"kernel {name}",
+    ]
+    grids = [line.split()[3] for line in starting(log, "launch")]
+    assert grids[:3] == ["4", "12", "16"]
+    assert int(grids[3]) > 100
+    assert grids[4] == "16"
+
+
+def test_append_launches_one_copy(run_split, api):
+    new = api.tensor(2, 3, 2, 64)
+    cache, lengths = api.tensor(2, 256, 2, 64), api.tensor(2, dtype=api.INT32)
+    log = run_split((api.append(cache, new, lengths), 0xABC))
+    (launch,) = starting(log, "launch")
+    assert launch.startswith("launch 0x8 grid 1 1 1 block 256 1 1 shared 0 stream 0xabc")
+
+
+def test_appending_no_rows_launches_nothing(run_split, api):
+    cache, lengths = api.tensor(2, 256, 2, 64), api.tensor(2, dtype=api.INT32)
+    assert run_split((api.append(cache, api.tensor(2, 0, 2, 64), lengths), 0)) == []

@@ -13,7 +13,7 @@ from fa3_matrix.ops import library, operators
 torch = pytest.importorskip("torch")
 fake_tensor = pytest.importorskip("torch._subclasses.fake_tensor")
 
-DENSE = (0.125, True, -1, -1, 0.0)
+DENSE = (0.125, True, -1, -1, 0.0, 1)
 
 
 @pytest.fixture(scope="module")
@@ -32,16 +32,42 @@ def varlen(device="meta", **options):
     return q, q[:, :2], q[:, 2:4], cu_seqlens, cu_seqlens, None, cu_seqlens[1:], 200, 200
 
 
+def cache(device="meta", **options):
+    """A packed q, a cache in pages, and what of them `kvcache_fwd` takes before the mask's arguments."""
+    q = torch.empty(30, 8, 64, device=device, dtype=torch.bfloat16, **options)
+    k_cache, v_cache = torch.empty(2, 9, 16, 2, 64, device=device, dtype=torch.bfloat16)
+    page_table = torch.zeros(3, 4, device=device, dtype=torch.int32)
+    lengths, begins = (torch.zeros(n, device=device, dtype=torch.int32) for n in (3, 4))
+    return q, k_cache, v_cache, lengths, page_table, begins, 20, 1
+
+
+def new_rows(device="meta"):
+    """The arguments of `append_kv`."""
+    _, k_cache, v_cache, lengths, page_table, *_ = cache(device)
+    k, v = torch.zeros(2, 3, 1, 2, 64, device=device, dtype=torch.bfloat16)
+    return k_cache, v_cache, k, v, lengths, page_table
+
+
 def test_schemas(ops):
     assert str(ops.fwd.default._schema) == (
         "fa3::fwd(Tensor q, Tensor k, Tensor v, float softmax_scale, bool causal, int window_left, "
-        "int window_right, float softcap) -> (Tensor, Tensor)"
+        "int window_right, float softcap, int num_splits) -> (Tensor, Tensor)"
     )
     assert str(ops.varlen_fwd.default._schema) == (
         "fa3::varlen_fwd(Tensor q, Tensor k, Tensor v, Tensor cu_seqlens_q, Tensor cu_seqlens_k, "
         "Tensor? seqused_q, Tensor? seqused_k, int max_seqlen_q, int max_seqlen_k, "
-        "float softmax_scale, bool causal, int window_left, int window_right, float softcap) "
-        "-> (Tensor, Tensor)"
+        "float softmax_scale, bool causal, int window_left, int window_right, float softcap, "
+        "int num_splits) -> (Tensor, Tensor)"
+    )
+    assert str(ops.kvcache_fwd.default._schema) == (
+        "fa3::kvcache_fwd(Tensor q, Tensor k_cache, Tensor v_cache, Tensor? cache_seqlens, "
+        "Tensor? page_table, Tensor? cu_seqlens_q, int max_seqlen_q, int new_rows, "
+        "float softmax_scale, bool causal, int window_left, int window_right, float softcap, "
+        "int num_splits) -> (Tensor, Tensor)"
+    )
+    assert str(ops.append_kv.default._schema) == (
+        "fa3::append_kv(Tensor(a!) k_cache, Tensor(b!) v_cache, Tensor k, Tensor v, "
+        "Tensor cache_seqlens, Tensor? page_table) -> ()"
     )
 
 
@@ -62,6 +88,12 @@ def test_fake_outputs(ops):
         cu_seqlens = torch.empty(4, device="cuda", dtype=torch.int32)
         out, lse = ops.varlen_fwd(q, q, q, cu_seqlens, cu_seqlens, None, None, 200, 200, *DENSE)
         assert (out.shape, lse.shape) == ((300, 8, 64), (8, 300))
+        out, lse = ops.kvcache_fwd(*cache("cuda"), *DENSE)
+        assert (out.shape, lse.shape) == ((30, 8, 64), (8, 30))
+        q = torch.empty(3, 5, 8, 64, **options)
+        out, lse = ops.kvcache_fwd(q, q, q, None, None, None, 5, 0, *DENSE)
+        assert (out.shape, lse.shape) == ((3, 5, 8, 64), (3, 8, 5))
+        assert ops.append_kv(*new_rows("cuda")) is None
 
 
 def test_fake_kernel_refuses_cpu(ops):
@@ -85,6 +117,7 @@ def test_backward_is_refused(ops):
     for outputs in (
         ops.fwd(*dense(requires_grad=True), *DENSE),
         ops.varlen_fwd(*varlen(requires_grad=True), *DENSE),
+        ops.kvcache_fwd(*cache(requires_grad=True), *DENSE),
     ):
         with pytest.raises(NotImplementedError, match="fa3_matrix has no backward pass"):
             outputs[0].sum().backward()
@@ -92,23 +125,55 @@ def test_backward_is_refused(ops):
         assert not ops.fwd(*dense(requires_grad=True), *DENSE)[0].requires_grad
 
 
-@pytest.mark.parametrize("name,arguments", [("fwd", dense), ("varlen_fwd", varlen)])
-def test_opcheck(ops, name, arguments):
+def test_an_append_stays_before_the_attention_that_reads_it(ops):
+    """The compiler knows that append_kv writes into the caches: without that it would drop or move it."""
+    seen = []
+
+    def backend(graph, _):
+        seen.extend(node.target for node in graph.graph.nodes if node.op == "call_function")
+        return graph.forward
+
+    def step(q, k_cache, v_cache, k, v, lengths, page_table, begins):
+        ops.append_kv(k_cache, v_cache, k, v, lengths, page_table)
+        return ops.kvcache_fwd(q, k_cache, v_cache, lengths, page_table, begins, 20, 1, *DENSE)
+
+    q, k_cache, v_cache, lengths, page_table, begins, *_ = cache()
+    _, _, k, v, *_ = new_rows()
+    for make in (backend, "aot_eager"):
+        compiled = torch.compile(step, backend=make, fullgraph=True)
+        out, _lse = compiled(q, k_cache, v_cache, k, v, lengths, page_table, begins)
+        assert out.shape == q.shape
+        torch.compiler.reset()
+    names = [str(target).removesuffix(".default") for target in seen]
+    assert names[:2] == ["fa3.append_kv", "fa3.kvcache_fwd"]
+    assert ops.append_kv.default._schema.is_mutable
+
+
+OPERATORS = [
+    ("fwd", dense, DENSE),
+    ("varlen_fwd", varlen, DENSE),
+    ("kvcache_fwd", cache, DENSE),
+    ("append_kv", new_rows, ()),
+]
+
+
+@pytest.mark.parametrize("name,arguments,more", OPERATORS)
+def test_opcheck(ops, name, arguments, more):
     """Of opcheck, what runs on meta tensors."""
     checks = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
     operator = getattr(ops, name).default
-    torch.library.opcheck(operator, (*arguments(), *DENSE), test_utils=checks)
+    torch.library.opcheck(operator, (*arguments(), *more), test_utils=checks)
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.parametrize("name,arguments", [("fwd", dense), ("varlen_fwd", varlen)])
-def test_opcheck_on_gpu(ops, name, arguments):
+@pytest.mark.parametrize("name,arguments,more", OPERATORS)
+def test_opcheck_on_gpu(ops, name, arguments, more):
     inputs = [
         tensor.zero_() if isinstance(tensor, torch.Tensor) else tensor
         for tensor in arguments("cuda")
     ]
-    torch.library.opcheck(getattr(ops, name).default, (*inputs, *DENSE))
+    torch.library.opcheck(getattr(ops, name).default, (*inputs, *more))
 
 
 def test_precise_errors(ops):

@@ -43,7 +43,7 @@ def test_varlen(api, build):
         "seqused_k": api.tensor(3, dtype=api.INT32, data=48),
     }
     q, kv = api.tensor(300, 8, 64), api.tensor(500, 2, 64)
-    call = api.forward(q, kv, is_varlen=1, max_seqlen_q=60, max_seqlen_k=10_000, **indices)
+    call = api.forward(q, kv, kind=api.VARLEN, max_seqlen_q=60, max_seqlen_k=10_000, **indices)
     p, _, tiles = api.plan(call, build)
     assert (p.q_stride.batch, p.q_stride.row, p.out_stride.batch) == (0, 512, 0)
     assert (p.lse_batch_stride, p.lse_head_stride) == (0, 300)
@@ -59,7 +59,7 @@ def test_max_seqlen_of_zero_still_has_tiles(api, build):
     call = api.forward(
         api.tensor(100, 8, 64),
         api.tensor(100, 8, 64),
-        is_varlen=1,
+        kind=api.VARLEN,
         cu_seqlens_q=cu_seqlens,
         cu_seqlens_k=cu_seqlens,
     )
@@ -209,3 +209,39 @@ def test_another_params_size_is_refused(api, build):
     call = api.forward(api.tensor(1, 1, 1, 64), api.tensor(1, 1, 1, 64))
     with pytest.raises(ValueError, match="ForwardParams has"):
         api.plan(call, build, params_type=api.ForwardStruct)
+
+
+@pytest.fixture(scope="module")
+def splitting(make_build, make_variant):
+    layouts = frozenset({"aligned", "unaligned", "paged"})
+    return builds.create(make_build("sm_90a", make_variant(block_m=16, layouts=layouts)))
+
+
+def test_heads_of_a_group_are_rows_of_one_tile(api, splitting):
+    call = api.forward(api.tensor(3, 5, 8, 64), api.tensor(3, 500, 2, 64))
+    p, _, tiles = api.plan(call, splitting)
+    assert (p.num_m_blocks, tiles, p.num_splits) == (2, 2 * 2 * 3, 1)  # 5 queries x 4 heads
+
+
+def test_paged_cache(api, splitting):
+    call = api.forward(
+        api.tensor(11, 8, 64),
+        api.tensor(40, 16, 2, 64),
+        kind=api.CACHE,
+        cu_seqlens_q=api.tensor(4, dtype=api.INT32, data=16),
+        seqused_k=api.tensor(3, dtype=api.INT32, data=32),
+        page_table=api.tensor(3, 7, dtype=api.INT32, data=48, strides=(10, 1)),
+        max_seqlen_q=6,
+        new_rows=2,
+    )
+    p, _, _ = api.plan(call, splitting)
+    assert (p.page_table, p.page_table_stride, p.page_size, p.num_pages) == (48, 10, 16, 40)
+    assert (p.batch, p.seqlen_q, p.seqlen_k, p.total_k, p.added_k) == (3, 6, 112, 112, 2)
+    assert (p.k_stride.batch, p.k_stride.row, p.q_stride.batch) == (16 * 128, 128, 0)
+    assert (p.lse_batch_stride, p.lse_head_stride) == (0, 11)
+
+
+def test_more_rows_than_fit_are_refused(api, splitting):
+    q, k = api.tensor(1, 2**28, 8, 64), api.tensor(1, 8, 1, 64)
+    with pytest.raises(ValueError, match="268435456 rows of q x 8 heads of q for each of k"):
+        api.plan(api.forward(q, k), splitting)

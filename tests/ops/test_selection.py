@@ -15,7 +15,7 @@ from fa3_matrix.ops import builds, library
 from fa3_matrix.ops.explain import Problem, choose
 
 ALL_MASKS = ("full", "causal", "local")
-LAYOUTS = ("aligned", "unaligned")
+LAYOUTS = ("aligned", "unaligned", "paged")
 LENGTHS = st.one_of(st.integers(0, 200), st.integers(0, 200_000), st.sampled_from([2**31, 2**40]))
 
 
@@ -28,7 +28,8 @@ def disjoint_variants(draw, make_variant):
             cut_q, cut_k = draw(st.integers(0, 15)), draw(st.integers(0, 15))
             masks = draw(st.permutations(ALL_MASKS))
             split = draw(st.integers(0, 3))
-            layouts = draw(st.sampled_from([[LAYOUTS], [LAYOUTS[:1], LAYOUTS[1:]]]))
+            order, cut = draw(st.permutations(LAYOUTS)), draw(st.integers(1, 3))
+            layouts = [part for part in (order[:cut], order[cut:]) if part]
             for part, layout, q, k in itertools.product(
                 (masks[:split], masks[split:]),
                 layouts,
@@ -97,6 +98,7 @@ def test_table_equals_matrix(arch, make_variant, make_build):
                 v.block_m,
                 frozenset(v.serves.layouts),
                 v.tma_columns,
+                v.splits_keys,
             )
             for v in rows
         ),

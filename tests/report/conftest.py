@@ -27,6 +27,7 @@ def variant(name: str, **more: Any) -> Json:
         "block_n": 64,
         "threads": 128,
         "tma_columns": 0,
+        "splits_keys": 0,
         "dynamic_shared_bytes": 98_304,
         "static_shared_bytes": 0,
         "registers": 240,

@@ -1,4 +1,4 @@
-// The operators fa3::fwd and fa3::varlen_fwd, through LibTorch's stable ABI only: one binary for every torch >= 2.10.
+// The operators of torch.ops.fa3, through LibTorch's stable ABI only: one binary for every torch >= 2.10.
 //
 // A library of its own beside libfa3_host.so: registration happens in static initialisers that need torch's symbols,
 // and the host library must load without torch.
@@ -88,58 +88,92 @@ Tensor empty(const char* name, const std::array<int64_t, Rank>& sizes, int32_t d
   return Tensor(handle);
 }
 
-std::tuple<Tensor, Tensor> launch(Fa3Forward& forward, Tensor out, Tensor lse) {
-  forward.out = out.data_ptr();
-  forward.lse = lse.data_ptr();
-  require(fa3_forward(&forward, current_stream(forward.q.device)));
-  return {std::move(out), std::move(lse)};
+// q, k and v as given or copied, which the description points into.
+struct Call {
+  Tensor q, k, v;
+  Fa3Forward f{};
+
+  Call(const Tensor& any_q, const Tensor& any_k, const Tensor& any_v, Fa3Kind kind, double softmax_scale, bool causal,
+       int64_t window_left, int64_t window_right, double softcap, int64_t num_splits)
+      : q(contiguous_rows(any_q)), k(contiguous_rows(any_k)), v(contiguous_rows(any_v)) {
+    f.q = describe(q);
+    f.k = describe(k);
+    f.v = describe(v);
+    f.cu_seqlens_q.rank = f.cu_seqlens_k.rank = f.seqused_q.rank = f.seqused_k.rank = f.page_table.rank = -1;
+    f.kind = kind;
+    f.causal = causal;
+    f.window_left = window_left;
+    f.window_right = window_right;
+    f.softmax_scale = softmax_scale;
+    f.softcap = softcap;
+    f.num_splits = num_splits;
+  }
+
+  std::tuple<Tensor, Tensor> run() {
+    require(fa3_check(&f));
+    const int64_t* s = f.q.sizes;
+    const int32_t device = f.q.device, float32 = aoti_torch_dtype_float32();
+    const bool is_packed = f.q.rank == 3;
+    Tensor out = is_packed ? empty<3>("out", {s[0], s[1], s[2]}, f.q.dtype, device)
+                           : empty<4>("out", {s[0], s[1], s[2], s[3]}, f.q.dtype, device);
+    Tensor lse = is_packed ? empty<2>("softmax_lse", {s[1], s[0]}, float32, device)
+                           : empty<3>("softmax_lse", {s[0], s[2], s[1]}, float32, device);
+    f.out = out.data_ptr();
+    f.lse = lse.data_ptr();
+    std::optional<Tensor> workspace;  // back to the allocator at once: its next user comes later on this stream
+    if (f.num_splits != 1) {
+      int64_t bytes = 0;
+      require(fa3_workspace(&f, &bytes));
+      if (bytes > 0) {
+        workspace = empty<1>("workspace", {bytes / 4}, float32, device);
+        f.workspace = workspace->data_ptr();
+      }
+    }
+    require(fa3_forward(&f, current_stream(device)));
+    return {std::move(out), std::move(lse)};
+  }
+};
+
+std::tuple<Tensor, Tensor> fwd(const Tensor& q, const Tensor& k, const Tensor& v, double softmax_scale, bool causal,
+                               int64_t window_left, int64_t window_right, double softcap, int64_t num_splits) {
+  return Call(q, k, v, FA3_DENSE, softmax_scale, causal, window_left, window_right, softcap, num_splits).run();
 }
 
-std::tuple<Tensor, Tensor> fwd(const Tensor& any_q, const Tensor& any_k, const Tensor& any_v, double softmax_scale,
-                               bool causal, int64_t window_left, int64_t window_right, double softcap) {
-  const Tensor q = contiguous_rows(any_q), k = contiguous_rows(any_k), v = contiguous_rows(any_v);
-  Fa3Forward f{};
-  f.q = describe(q);
-  f.k = describe(k);
-  f.v = describe(v);
-  f.cu_seqlens_q.rank = f.cu_seqlens_k.rank = f.seqused_q.rank = f.seqused_k.rank = -1;
-  f.causal = causal;
-  f.window_left = window_left;
-  f.window_right = window_right;
-  f.softmax_scale = softmax_scale;
-  f.softcap = softcap;
-  require(fa3_check(&f));
-  const int64_t* s = f.q.sizes;
-  return launch(f, empty<4>("out", {s[0], s[1], s[2], s[3]}, f.q.dtype, f.q.device),
-                empty<3>("softmax_lse", {s[0], s[2], s[1]}, aoti_torch_dtype_float32(), f.q.device));
+std::tuple<Tensor, Tensor> varlen_fwd(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& cu_seqlens_q,
+                                      const Tensor& cu_seqlens_k, std::optional<Tensor> seqused_q,
+                                      std::optional<Tensor> seqused_k, int64_t max_seqlen_q, int64_t max_seqlen_k,
+                                      double softmax_scale, bool causal, int64_t window_left, int64_t window_right,
+                                      double softcap, int64_t num_splits) {
+  Call call(q, k, v, FA3_VARLEN, softmax_scale, causal, window_left, window_right, softcap, num_splits);
+  call.f.cu_seqlens_q = describe(cu_seqlens_q);
+  call.f.cu_seqlens_k = describe(cu_seqlens_k);
+  call.f.seqused_q = describe(seqused_q);
+  call.f.seqused_k = describe(seqused_k);
+  call.f.max_seqlen_q = max_seqlen_q;
+  call.f.max_seqlen_k = max_seqlen_k;
+  return call.run();
 }
 
-std::tuple<Tensor, Tensor> varlen_fwd(const Tensor& any_q, const Tensor& any_k, const Tensor& any_v,
-                                      const Tensor& cu_seqlens_q, const Tensor& cu_seqlens_k,
-                                      std::optional<Tensor> seqused_q, std::optional<Tensor> seqused_k,
-                                      int64_t max_seqlen_q, int64_t max_seqlen_k, double softmax_scale, bool causal,
-                                      int64_t window_left, int64_t window_right, double softcap) {
-  const Tensor q = contiguous_rows(any_q), k = contiguous_rows(any_k), v = contiguous_rows(any_v);
-  Fa3Forward f{};
-  f.q = describe(q);
-  f.k = describe(k);
-  f.v = describe(v);
-  f.cu_seqlens_q = describe(cu_seqlens_q);
-  f.cu_seqlens_k = describe(cu_seqlens_k);
-  f.seqused_q = describe(seqused_q);
-  f.seqused_k = describe(seqused_k);
-  f.is_varlen = 1;
-  f.causal = causal;
-  f.max_seqlen_q = max_seqlen_q;
-  f.max_seqlen_k = max_seqlen_k;
-  f.window_left = window_left;
-  f.window_right = window_right;
-  f.softmax_scale = softmax_scale;
-  f.softcap = softcap;
-  require(fa3_check(&f));
-  const int64_t* s = f.q.sizes;
-  return launch(f, empty<3>("out", {s[0], s[1], s[2]}, f.q.dtype, f.q.device),
-                empty<2>("softmax_lse", {s[1], s[0]}, aoti_torch_dtype_float32(), f.q.device));
+std::tuple<Tensor, Tensor> kvcache_fwd(const Tensor& q, const Tensor& k_cache, const Tensor& v_cache,
+                                       std::optional<Tensor> cache_seqlens, std::optional<Tensor> page_table,
+                                       std::optional<Tensor> cu_seqlens_q, int64_t max_seqlen_q, int64_t new_rows,
+                                       double softmax_scale, bool causal, int64_t window_left, int64_t window_right,
+                                       double softcap, int64_t num_splits) {
+  Call call(q, k_cache, v_cache, FA3_CACHE, softmax_scale, causal, window_left, window_right, softcap, num_splits);
+  call.f.seqused_k = describe(cache_seqlens);
+  call.f.page_table = describe(page_table);
+  call.f.cu_seqlens_q = describe(cu_seqlens_q);
+  call.f.max_seqlen_q = max_seqlen_q;
+  call.f.new_rows = new_rows;
+  return call.run();
+}
+
+void append_kv(const Tensor& k_cache, const Tensor& v_cache, const Tensor& any_k, const Tensor& any_v,
+               const Tensor& cache_seqlens, std::optional<Tensor> page_table) {
+  const Tensor k = contiguous_rows(any_k), v = contiguous_rows(any_v);
+  const Fa3Append append{describe(k_cache), describe(v_cache),       describe(k),
+                         describe(v),       describe(cache_seqlens), describe(page_table)};
+  require(fa3_append(&append, current_stream(append.k.device)));
 }
 
 }  // namespace
@@ -147,14 +181,23 @@ std::tuple<Tensor, Tensor> varlen_fwd(const Tensor& any_q, const Tensor& any_k, 
 STABLE_TORCH_LIBRARY(fa3, m) {
   m.def(
       "fwd(Tensor q, Tensor k, Tensor v, float softmax_scale, bool causal, int window_left, int window_right, "
-      "float softcap) -> (Tensor, Tensor)");
+      "float softcap, int num_splits) -> (Tensor, Tensor)");
   m.def(
       "varlen_fwd(Tensor q, Tensor k, Tensor v, Tensor cu_seqlens_q, Tensor cu_seqlens_k, Tensor? seqused_q, "
       "Tensor? seqused_k, int max_seqlen_q, int max_seqlen_k, float softmax_scale, bool causal, int window_left, "
-      "int window_right, float softcap) -> (Tensor, Tensor)");
+      "int window_right, float softcap, int num_splits) -> (Tensor, Tensor)");
+  m.def(
+      "kvcache_fwd(Tensor q, Tensor k_cache, Tensor v_cache, Tensor? cache_seqlens, Tensor? page_table, "
+      "Tensor? cu_seqlens_q, int max_seqlen_q, int new_rows, float softmax_scale, bool causal, int window_left, "
+      "int window_right, float softcap, int num_splits) -> (Tensor, Tensor)");
+  m.def(
+      "append_kv(Tensor(a!) k_cache, Tensor(b!) v_cache, Tensor k, Tensor v, Tensor cache_seqlens, "
+      "Tensor? page_table) -> ()");
 }
 
 STABLE_TORCH_LIBRARY_IMPL(fa3, CUDA, m) {
   m.impl("fwd", TORCH_BOX(&fwd));
   m.impl("varlen_fwd", TORCH_BOX(&varlen_fwd));
+  m.impl("kvcache_fwd", TORCH_BOX(&kvcache_fwd));
+  m.impl("append_kv", TORCH_BOX(&append_kv));
 }

@@ -40,8 +40,8 @@ class BuildArm:
         Raises BenchError when none does.
         """
         decision = fa3_matrix.explain(
-            seqlen_q=problem.seqlen_q + problem.slack,
-            seqlen_k=problem.seqlen_k + problem.slack,
+            seqlen_q=problem.max_seqlen_q,
+            seqlen_k=problem.max_seqlen_k,
             head_dim=problem.head_dim,
             dtype=problem.dtype,
             causal=problem.causal,
@@ -69,14 +69,30 @@ class BuildArm:
 
 
 def call_interface(problem: Problem, inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor]:
-    """``flash_attn_func`` or ``flash_attn_varlen_func`` on `inputs`; returns (out, lse)."""
+    """``flash_attn_func`` or whichever of its siblings `problem` is a call of; returns (out, lse)."""
     options: dict[str, Any] = {
         "softmax_scale": problem.scale,
         "causal": problem.causal,
         "window_size": problem.window,
         "softcap": problem.softcap,
-        "return_attn_probs": True,
+        "num_splits": problem.num_splits,
     }
+    if problem.is_cache:
+        out, lse = fa3_matrix.flash_attn_with_kvcache(
+            inputs.q,
+            inputs.k,
+            inputs.v,
+            inputs.k_new,
+            inputs.v_new,
+            cache_seqlens=inputs.cache_seqlens,
+            page_table=inputs.page_table,
+            cu_seqlens_q=inputs.cu_seqlens_q,
+            max_seqlen_q=problem.max_seqlen_q,
+            return_softmax_lse=True,
+            **options,
+        )
+        return out, lse
+    options["return_attn_probs"] = True
     if not problem.is_varlen:
         out, lse = fa3_matrix.flash_attn_func(inputs.q, inputs.k, inputs.v, **options)
         return out, lse
@@ -86,8 +102,8 @@ def call_interface(problem: Problem, inputs: Inputs) -> tuple[torch.Tensor, torc
         inputs.v,
         inputs.cu_seqlens_q,
         inputs.cu_seqlens_k,
-        problem.seqlen_q + problem.slack,
-        problem.seqlen_k + problem.slack,
+        problem.max_seqlen_q,
+        problem.max_seqlen_k,
         seqused_q=inputs.seqused_q,
         seqused_k=inputs.seqused_k,
         **options,

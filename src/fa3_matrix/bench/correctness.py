@@ -11,7 +11,14 @@ import torch
 
 from fa3_matrix.bench import inputs as inputs_module
 from fa3_matrix.bench.criterion import Checked, Verdict, judge
-from fa3_matrix.bench.inputs import TORCH_DTYPES, Inputs, make_inputs
+from fa3_matrix.bench.inputs import (
+    TORCH_DTYPES,
+    Inputs,
+    appended,
+    fresh_cache,
+    make_inputs,
+    same_cache,
+)
 from fa3_matrix.bench.problems import Problem
 from fa3_matrix.bench.reference import Window, attention, full_precision_products
 
@@ -115,20 +122,26 @@ def _run_one(
     reference_device: str | torch.device,
 ) -> None:
     inputs = make_inputs(problem, device, guard=guard)
-    window = Window(problem, _to(inputs, reference_device))
+    after = appended(problem, inputs)
+    window = Window(problem, _to(after, reference_device))
     padded = window.padded()
     exact = Checked(*attention(problem, padded, torch.float32))
     math_path = Checked(*attention(problem, padded, TORCH_DTYPES[problem.dtype]))
     for name, kernel in kernels.items():
         begin = time.monotonic()
         try:
-            out, lse = call(problem, kernel, inputs)
+            given = fresh_cache(inputs) if problem.new_rows else inputs
+            out, lse = call(problem, kernel, given)
             got = Checked(
                 window.queries(out.to(reference_device)), window.lse(lse.to(reference_device))
             )
             verdict = judge(problem, padded.rows, got, exact, math_path)
             if not window.whole and bool(torch.isnan(out).any()):
                 verdict = Verdict(float("nan"), verdict.rms_ratio, verdict.lse_ratio)
+            if problem.new_rows and not same_cache(given, after):
+                raise ValueError(
+                    "the caches don't hold the new rows where they belong, and the rest as before"
+                )
             tallies[name].add(problem, verdict)
         except Exception as error:
             # Whatever a kernel raises on a legal problem is a failure of that problem, and is reported as one.
@@ -171,7 +184,7 @@ def _call_poisoned(
 def _check_form(problem: Problem, out: torch.Tensor, lse: torch.Tensor) -> None:
     lse_shape = (
         (problem.heads_q, problem.shape_q[0])
-        if problem.is_varlen
+        if problem.is_packed
         else (problem.batch, problem.heads_q, problem.seqlen_q)
     )
     for name, tensor, shape, dtype in (

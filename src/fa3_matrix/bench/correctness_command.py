@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from fa3_matrix.bench.correctness import Tally
 
 RANDOM_PROBLEMS = 2000
-# Enough for both dtypes, all compiled head_dims, both tile heights, every mask and packing to meet several times.
-REDUCED_PROBLEMS = 80
+# Enough for both dtypes, all compiled head_dims, every tile height, mask, packing and layout to meet several times.
+REDUCED_PROBLEMS = 200
 # Of JSON, which has neither NaN nor infinity.
 _LARGEST_RATIO = 1e9
 _PRINTED_FAILURES = 20

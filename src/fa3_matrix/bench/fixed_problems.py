@@ -10,11 +10,12 @@ from fa3_matrix.bench.layout import Layout
 from fa3_matrix.bench.problems import Problem
 
 _BEYOND_32_BITS = 2**31
+_FAR_PAGES = Layout("bsh", jump=_BEYOND_32_BITS // 2)
 
 
 def fixed_problems() -> dict[str, Problem]:
     """Named problems, small ones first so that a broken kernel is reported before the gigabyte-sized ones run."""
-    return {**_lengths(), **_head_dims(), **_grid(), **_offsets()}
+    return {**_lengths(), **_head_dims(), **_caches(), **_grid(), **_offsets()}
 
 
 def _lengths() -> dict[str, Problem]:
@@ -102,6 +103,113 @@ def _head_dims() -> dict[str, Problem]:
         )
         for head_dim in (8, 72, 96, 104, 136, 144, 200, 248)
         for dtype in ("bf16", "fp16")
+    }
+
+
+def _caches() -> dict[str, Problem]:
+    pair: dict[str, Any] = {"dtype": "bf16", "heads_q": 4, "heads_k": 2, "head_dim": 128}
+    one: dict[str, Any] = {**pair, "seqlen_q": 1, "causal": True, "num_splits": 0}
+    paged: dict[str, Any] = {**one, "seqlen_k": 512, "page_size": 64}
+    return {
+        # Nothing in a cache yet: 0 with lse -inf, whether or not keys are split.
+        "cache-empty": Problem.kvcache(**one, seqlen_k=300, used_k=[0, 0, 5]),
+        "cache-empty-splits": Problem.kvcache(
+            **{**one, "num_splits": 8}, seqlen_k=300, used_k=[0, 1, 300]
+        ),
+        "cache-empty-pages": Problem.kvcache(**paged, used_k=[0, 0]),
+        # More queries than keys: the first rows see nothing.
+        "cache-queries-beyond-keys": Problem.kvcache(
+            **{**one, "seqlen_q": 9}, seqlen_k=128, used_k=[3, 9, 0, 128]
+        ),
+        "cache-queries-beyond-keys-long": Problem.kvcache(
+            **{**paged, "seqlen_q": 200}, used_k=[70, 199, 0, 512]
+        ),
+        "cache-capacity-odd": Problem.kvcache(**one, seqlen_k=517, used_k=[517, 516, 64, 65]),
+        "cache-last-page-partly": Problem.kvcache(
+            **{**paged, "seqlen_k": 7 * 48, "page_size": 48}, used_k=[7 * 48, 47, 48, 49, 145]
+        ),
+        "cache-page-size-1": Problem.kvcache(
+            **{**paged, "seqlen_k": 300, "page_size": 1}, used_k=[300, 1, 0, 129]
+        ),
+        "cache-page-size-3": Problem.kvcache(
+            **{**paged, "seqlen_k": 300, "page_size": 3}, used_k=[299, 2, 4, 129], new_rows=2
+        ),
+        "cache-page-size-1024": Problem.kvcache(
+            **{**paged, "seqlen_k": 2048, "page_size": 1024}, used_k=[1025, 1024, 3]
+        ),
+        # A group that fills no tile evenly.
+        "cache-group-7": Problem.kvcache(
+            **{**paged, "heads_q": 14, "heads_k": 2, "seqlen_q": 5}, used_k=[400, 33, 5]
+        ),
+        # Falcon-7B's heads.
+        "cache-heads-71-over-1": Problem.kvcache(
+            **{**one, "heads_q": 71, "heads_k": 1, "head_dim": 64, "seqlen_q": 2},
+            seqlen_k=700,
+            used_k=[700, 2, 333],
+        ),
+        "cache-splits-beyond-blocks": Problem.kvcache(
+            **{**one, "num_splits": 200}, seqlen_k=130, used_k=[130, 65, 1]
+        ),
+        "cache-splits-beyond-length": Problem.kvcache(
+            **{**paged, "seqlen_k": 8192, "num_splits": 128}, used_k=[8192, 1, 0, 65]
+        ),
+        "cache-window-behind-a-split": Problem.kvcache(
+            **{**one, "num_splits": 16}, seqlen_k=4096, used_k=[4096, 700, 30], window=(40, 0)
+        ),
+        # Lengths outside of the cache count as its ends.
+        "cache-negative-length": Problem.kvcache(**one, seqlen_k=200, used_k=[-1, -(2**31), 7]),
+        "cache-length-beyond-capacity": Problem.kvcache(**paged, used_k=[513, 2**31 - 1, 512]),
+        "cache-append-one": Problem.kvcache(**paged, used_k=[1, 64, 65, 512], new_rows=1),
+        "cache-append-to-contiguous": Problem.kvcache(
+            **{**one, "seqlen_q": 4}, seqlen_k=100, used_k=[4, 100, 50], new_rows=4
+        ),
+        "cache-append-more-than-queries": Problem.kvcache(
+            **paged, used_k=[150, 512, 300], new_rows=150
+        ),
+        # What doesn't fit is dropped and written nowhere else.
+        "cache-append-beyond-capacity": Problem.kvcache(
+            **paged, used_k=[515, 520, 640, 100], new_rows=8
+        ),
+        "cache-append-below-zero": Problem.kvcache(
+            **{**one, "seqlen_q": 3}, seqlen_k=64, used_k=[2, -3, 4, 64], new_rows=4
+        ),
+        "cache-append-packed-queries": Problem.kvcache(
+            **{**pair, "causal": True, "num_splits": 0},
+            lengths_q=[1, 0, 17, 3],
+            seqlen_k=256,
+            page_size=16,
+            used_k=[256, 17, 100, 18],
+            new_rows=17,
+            slack=5,
+        ),
+        "cache-prefill": Problem.kvcache(
+            **{**paged, "seqlen_q": 300}, used_k=[300, 512], new_rows=300
+        ),
+        "cache-whole": Problem.kvcache(**one, batch=3, seqlen_k=777),
+        # The last bucket of the selection table, in more pages than 16 bits count.
+        "cache-pages-70000": Problem.kvcache(
+            **{**paged, "seqlen_k": 70000, "page_size": 1}, used_k=[70000, 69999]
+        ),
+        "cache-page-stride-2^31": Problem.kvcache(
+            **{**paged, "seqlen_k": 64},
+            used_k=[64],
+            layout_k=_FAR_PAGES,
+            layout_v=_FAR_PAGES,
+            seed=4,  # whose page is the last
+        ),
+        # A grid dimension holds 65,535 at most.
+        "cache-batch-65537": Problem.kvcache(
+            dtype="bf16",
+            heads_q=2,
+            heads_k=1,
+            head_dim=64,
+            seqlen_q=1,
+            seqlen_k=4,
+            page_size=2,
+            used_k=[3, 0, 4, 1, 2, 4, 0] * 9362 + [1, 2, 3],
+            new_rows=1,
+            causal=True,
+        ),
     }
 
 

@@ -12,7 +12,7 @@ import torch
 from fa3_matrix.bench import machine
 from fa3_matrix.bench.builds import BuildArm, call_interface
 from fa3_matrix.bench.criterion import Checked, judge
-from fa3_matrix.bench.inputs import TORCH_DTYPES, Inputs, make_inputs
+from fa3_matrix.bench.inputs import TORCH_DTYPES, Inputs, appended, fresh_cache, make_inputs
 from fa3_matrix.bench.peers import Peer
 from fa3_matrix.bench.problems import Problem
 from fa3_matrix.bench.reference import Window, attention, full_precision_products
@@ -99,14 +99,18 @@ def measure(
 
 
 def rotating_inputs(problem: Problem, device: str) -> list[Inputs]:
-    """Inputs of different values, together a few times the device's L2; on a CPU one."""
+    """Inputs of different values, together a few times the device's L2; on a CPU one.
+
+    Rows that don't count hold 0: correctness is where builds meet NaN there, and a peer may read it.
+    """
     if device == "cpu":
-        return [make_inputs(problem, device, guard=0)]
+        return [make_inputs(problem, device, guard=0, unused=0)]
     cache = torch.cuda.get_device_properties(device).L2_cache_size
     count = -(-_L2_FACTOR * cache // max(problem.min_bytes(), 1))
     count = max(2, min(count, _MOST_INPUTS))
     return [
-        make_inputs(replace(problem, seed=problem.seed + i), device, guard=0) for i in range(count)
+        make_inputs(replace(problem, seed=problem.seed + i), device, guard=0, unused=0)
+        for i in range(count)
     ]
 
 
@@ -115,7 +119,7 @@ def check(problem: Problem, contenders: Sequence[Contender], inputs: Inputs) -> 
 
     The time of a wrong result means nothing, and one that refuses the problem has none.
     """
-    window = Window(problem, inputs)
+    window = Window(problem, appended(problem, inputs))
     padded = window.padded()
     with full_precision_products():
         exact = Checked(*attention(problem, padded, torch.float32))
@@ -126,7 +130,8 @@ def check(problem: Problem, contenders: Sequence[Contender], inputs: Inputs) -> 
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             try:
-                out, lse = contender.prepare(problem, inputs)()
+                given = fresh_cache(inputs) if problem.new_rows else inputs
+                out, lse = contender.prepare(problem, given)()
             except (Fa3Error, RuntimeError, TypeError, ValueError) as error:
                 faults[contender.name] = f"refuses: {_refusal(error, warned)}"
                 continue

@@ -31,11 +31,19 @@ def launch_occupancy(
 ) -> LaunchOccupancy:
     """Occupancy of the launch that computes `problem` by `variant` on a GPU of `sms` SMs.
 
+    Of split keys what `problem` asks for counts; splits that the library chooses by itself (num_splits 0) as one.
+
     Raises KeyError for a compute capability whose limits are not known.
     """
     theoretical = variant.occupancy.warps_per_sm / limits(capability).warps
-    m_blocks = max(-(-(problem.seqlen_q + problem.slack) // variant.block_m), 1)
-    ctas = m_blocks * problem.heads_q * problem.batch
+    rows, heads, splits = problem.max_seqlen_q, problem.heads_q, 1
+    if variant.splits_keys:
+        # Its rows are (query, head of the group) pairs.
+        rows, heads = rows * problem.heads_q // problem.heads_k, problem.heads_k
+        key_blocks = -(-problem.max_seqlen_k // variant.block_n)
+        splits = max(min(problem.num_splits, key_blocks), 1)
+    m_blocks = max(-(-rows // variant.block_m), 1)
+    ctas = m_blocks * heads * problem.batch * splits
     slots = sms * variant.occupancy.ctas_per_sm
     full_waves = -(-ctas // slots)
     filled = ctas / (full_waves * slots) if ctas else 0.0

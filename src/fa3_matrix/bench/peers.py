@@ -79,6 +79,8 @@ class TorchSdpa(Peer):
         return "" if self.version else "this torch has no cuDNN"
 
     def _differs(self, problem: Problem) -> str:
+        if problem.is_cache:
+            return "takes no KV cache"
         if problem.is_varlen:
             return "takes no packed sequences"
         if problem.window != (-1, -1):
@@ -157,7 +159,22 @@ class FlashAttention3(Peer):
             "window_size": problem.window,
             "softcap": problem.softcap,
         }
-        if problem.is_varlen:
+        if problem.is_cache:
+            attend = partial(
+                module.flash_attn_with_kvcache,
+                inputs.q,
+                inputs.k,
+                inputs.v,
+                inputs.k_new,
+                inputs.v_new,
+                cache_seqlens=inputs.cache_seqlens,
+                page_table=inputs.page_table,
+                cu_seqlens_q=inputs.cu_seqlens_q,
+                max_seqlen_q=problem.max_seqlen_q if problem.is_packed else None,
+                num_splits=problem.num_splits,
+                **options,
+            )
+        elif problem.is_varlen:
             attend = partial(
                 module.flash_attn_varlen_func,
                 inputs.q,
@@ -165,8 +182,8 @@ class FlashAttention3(Peer):
                 inputs.v,
                 inputs.cu_seqlens_q,
                 inputs.cu_seqlens_k,
-                problem.seqlen_q + problem.slack,
-                problem.seqlen_k + problem.slack,
+                problem.max_seqlen_q,
+                problem.max_seqlen_k,
                 seqused_q=inputs.seqused_q,
                 seqused_k=inputs.seqused_k,
                 **options,

@@ -1,7 +1,7 @@
 """Times builds on suites once, for everything that reports them: pytest-benchmark's tests and the results files."""
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from fa3_matrix.bench.builds import BuildArm
@@ -15,28 +15,38 @@ from fa3_matrix.errors import BenchError
 
 
 def variant_problems(builds: Iterable[BuildArm]) -> list[Problem]:
-    """A problem for each variant of `builds`, as large as the variant serves up to 2048: 8 sequences, hidden 2048."""
+    """A problem for each variant of `builds`, of 2048 rows or the nearest that it serves: 8 sequences, hidden 2048."""
     problems = {}
     for build in builds:
         for variant in build.manifest.variants:
             if variant.candidate:
                 continue
             serves = variant.serves
+            is_cache = serves.layouts == ["paged"]
+            broadcast = serves.layouts == ["unaligned"]
             problem = Problem(
                 dtype=variant.dtype,
                 head_dim=variant.head_dim,
                 heads_q=2048 // variant.head_dim,
                 heads_k=2048 // variant.head_dim,
                 batch=8,
-                seqlen_q=min(2 ** serves.log2_seqlen_q[1], 2048),
-                seqlen_k=min(2 ** serves.log2_seqlen_k[1], 2048),
+                seqlen_q=_near_2048(serves.log2_seqlen_q),
+                seqlen_k=_near_2048(serves.log2_seqlen_k),
                 causal="full" not in serves.masks,
                 window=(1024, 0) if serves.masks == ["local"] else (-1, -1),
+                is_cache=is_cache,
+                page_size=min(_near_2048(serves.log2_seqlen_k), 64) if is_cache else 0,
+                num_splits=0 if variant.splits_keys else 1,
                 # TMA can't broadcast, while 16-byte copies stay legal: the variant's usual path.
-                layout_q=Layout() if "aligned" in serves.layouts else Layout(expand="b"),
+                layout_q=Layout(expand="b") if broadcast else Layout(),
             )
             problems[problem.id] = problem
     return list(problems.values())
+
+
+def _near_2048(log2_seqlen: Sequence[int]) -> int:
+    low, high = log2_seqlen
+    return int(2 ** min(max(11, low), high))
 
 
 @dataclass

@@ -5,7 +5,7 @@ has come up exactly as often as it is in it, so that n problems cover what docs/
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from fa3_matrix.bench.layout import Layout
@@ -69,6 +69,26 @@ MASKS = ("full", "causal", "both", "left", "right", "causal+left", "full", "caus
 SOFTCAPS = (0.0, 0.0, 0.0, 15.0, 0.0, 0.0, 50.0, 2.0)
 SCALES = (None, None, None, None, None, 0.25, 0.02, 1.0)
 USED = ("", "", "k", "q", "qk", "k")
+# Of a cache. Queries: most calls add one or a few.
+_CACHE_QUERY_CARDS = [
+    "one",
+    "one",
+    "one",
+    "tiny",
+    "tiny",
+    "small",
+    "edge",
+    "medium",
+    "medium",
+    "large",
+]
+_CAPACITY_CARDS = ["tiny", "small", "edge", "edge", "medium", "medium", "large", "large", "long"]
+CACHE_HEADS = (*HEADS, (7, 1), (14, 2), (16, 2), (32, 4), (64, 8), (71, 1))
+PAGE_SIZES = (0, 0, 0, 0, 1, 3, 7, 16, 16, 48, 64, 64, 128, 256)
+NEW_ROWS = (0, 0, 0, 0, 1, 1, 4, 17, 70, -1)  # -1: as many as queries
+USED_KEYS = ("between",) * 6 + ("full", "full", "zero", "one", "edge", "edge", "beyond", "negative")
+SPLITS = {"dense": (1, 1, 1, 1, 1, 1, 0, 3), "cache": (0, 0, 0, 1, 1, 2, 7, 64)}
+SPLITS["varlen"] = SPLITS["dense"]
 LAYOUTS = ("plain", "plain", "plain", "strided", "strided", "odd", "odd", "expanded")
 
 
@@ -128,18 +148,28 @@ def _problem(dealer: _Dealer, reduced: bool) -> Problem:
     }
     heads = dealer.deal("heads", HEADS)
     most = MAX_SCORES_REDUCED if reduced else MAX_SCORES
-    varlen = dealer.deal("kind", ("dense", "dense", "dense", "varlen", "varlen")) == "varlen"
-    sizes = (_varlen_sizes if varlen else _dense_sizes)(dealer, heads[0], most, reduced)
-    heads = _fewer_heads(dealer, heads, sizes, most)
+    kind = dealer.deal("kind", ("dense", "varlen", "cache"))
+    if kind == "cache":
+        heads = dealer.deal("cache_heads", CACHE_HEADS)
+        sizes = _cache_sizes(dealer, heads, most, reduced)
+    else:
+        sizes = (_varlen_sizes if kind == "varlen" else _dense_sizes)(
+            dealer, heads[0], most, reduced
+        )
+        heads = _fewer_heads(dealer, heads, sizes, most)
     keys.update(sizes, heads_q=heads[0], heads_k=heads[1])
-    longest_q, longest_k = (
-        (max(sizes["lengths_q"]), max(sizes["lengths_k"]))
-        if varlen
-        else (sizes["seqlen_q"], sizes["seqlen_k"])
-    )
-    keys.update(_mask(dealer, longest_q, longest_k), **_layouts(dealer, varlen))
+    keys["num_splits"] = dealer.deal(f"{kind}_splits", SPLITS[kind])
+    longest_q = sizes["seqlen_q"] if "seqlen_q" in sizes else max(sizes["lengths_q"])
+    longest_k = sizes["seqlen_k"] if "seqlen_k" in sizes else max(sizes["lengths_k"])
+    packed = {"q": "lengths_q" in sizes, "k": "lengths_k" in sizes, "v": "lengths_k" in sizes}
+    keys.update(_mask(dealer, longest_q, longest_k), **_layouts(dealer, packed, kind == "cache"))
     keys["seed"] = dealer.below(2**31)
-    return Problem.varlen(**keys) if varlen else Problem(**keys)
+    makers: dict[str, Callable[..., Problem]] = {
+        "dense": Problem,
+        "varlen": Problem.varlen,
+        "cache": Problem.kvcache,
+    }
+    return makers[kind](**keys)
 
 
 def _length(dealer: _Dealer, card: str, reduced: bool) -> int:
@@ -189,6 +219,66 @@ def _varlen_sizes(dealer: _Dealer, heads: int, most: int, reduced: bool) -> dict
     return sizes
 
 
+def _cache_sizes(
+    dealer: _Dealer, heads: tuple[int, int], most: int, reduced: bool
+) -> dict[str, Any]:
+    heads_q, heads_k = heads
+    seqlen_q = _length(dealer, dealer.deal("cache_q", _CACHE_QUERY_CARDS), reduced)
+    capacity = _length(dealer, dealer.deal("capacity", _CAPACITY_CARDS), reduced)
+    page_size = dealer.deal("page_size", PAGE_SIZES)
+    while heads_q * seqlen_q * capacity > most or heads_k * capacity > MAX_ROWS:
+        seqlen_q, capacity = (
+            (seqlen_q // 2, capacity) if seqlen_q > capacity else (seqlen_q, capacity // 2)
+        )
+    if page_size > max(capacity, 1) and heads_q * seqlen_q * page_size > most:
+        page_size = 1
+    if page_size:
+        # At least a page; rounded down else, so that the limits hold.
+        capacity = max(capacity // page_size, 1) * page_size
+    batch = dealer.deal("cache_batch", (1, 2, 3, 4, 6, 9, 17, 33))
+    rows = max(heads_q * seqlen_q, heads_k * capacity, 1)
+    room = min(most // max(heads_q * seqlen_q * capacity, 1), MAX_ROWS // rows)
+    batch = max(min(batch, room), 1)
+    new_rows = dealer.deal("new_rows", NEW_ROWS)
+    new_rows = seqlen_q if new_rows < 0 else new_rows
+    sizes: dict[str, Any] = {"seqlen_k": capacity, "page_size": page_size, "new_rows": new_rows}
+    if dealer.deal("cache_queries", ("dense", "dense", "packed")) == "packed":
+        lengths = [seqlen_q]
+        for _ in range(batch - 1):
+            lengths.append(dealer.pick((0, 1, seqlen_q, dealer.between(0, seqlen_q))))
+        sizes["lengths_q"] = lengths
+        sizes["slack"] = dealer.deal("cache_slack", (0, 0, 0, 1, 37))
+    else:
+        sizes["seqlen_q"] = seqlen_q
+        sizes["batch"] = batch
+    if new_rows or dealer.deal("whole_cache", (True, *[False] * 9)) is False:
+        sizes["used_k"] = tuple(
+            _used_keys(dealer, capacity, page_size, new_rows) for _ in range(batch)
+        )
+    return sizes
+
+
+def _used_keys(dealer: _Dealer, capacity: int, page_size: int, new_rows: int) -> int:
+    """Keys of an entry; rarely more than its capacity, or less than what is appended."""
+    match dealer.deal("used_keys", USED_KEYS):
+        case "full":
+            return capacity
+        case "zero":
+            return new_rows
+        case "one":
+            return 1 + new_rows
+        case "edge":
+            step = page_size if page_size > 1 else 64
+            edge = step * dealer.between(0, capacity // step) + dealer.between(-1, 1)
+            return max(edge, new_rows)
+        case "beyond":
+            return capacity + dealer.between(1, 40)
+        case "negative":
+            return new_rows - dealer.between(1, 40)
+        case _:
+            return max(dealer.between(0, capacity), min(new_rows, capacity))
+
+
 def _fewer_heads(
     dealer: _Dealer, heads: tuple[int, int], sizes: dict[str, Any], most: int
 ) -> tuple[int, int]:
@@ -224,13 +314,18 @@ def _mask(dealer: _Dealer, seqlen_q: int, seqlen_k: int) -> dict[str, Any]:
             return {"causal": kind == "causal"}
 
 
-def _layouts(dealer: _Dealer, varlen: bool) -> dict[str, Layout]:
+def _layouts(dealer: _Dealer, packed: Mapping[str, bool], cache: bool) -> dict[str, Layout]:
     family = dealer.deal("layout", LAYOUTS)
-    return {f"layout_{name}": _layout(dealer, family, name, varlen) for name in "qkv"}
+    if cache and family == "expanded":  # a cache is written to
+        family = "plain"
+    return {
+        f"layout_{name}": _layout(dealer, family, name, is_packed)
+        for name, is_packed in packed.items()
+    }
 
 
-def _layout(dealer: _Dealer, family: str, name: str, varlen: bool) -> Layout:
-    orders = ("sh", "hs") if varlen else ("bsh", "bhs", "sbh", "shb", "hbs", "hsb")
+def _layout(dealer: _Dealer, family: str, name: str, packed: bool) -> Layout:
+    orders = ("sh", "hs") if packed else ("bsh", "bhs", "sbh", "shb", "hbs", "hsb")
     match family:
         case "strided":  # 16-byte copies stay legal
             return Layout(dealer.pick(orders), pad=8 * dealer.below(5), jump=8 * dealer.below(9))
@@ -240,5 +335,5 @@ def _layout(dealer: _Dealer, family: str, name: str, varlen: bool) -> Layout:
             )
             return Layout(dealer.pick(orders), pad, offset, jump)
         case "expanded" if name != "q":
-            return Layout(orders[0], expand=dealer.pick(("h",) if varlen else ("h", "b", "")))
+            return Layout(orders[0], expand=dealer.pick(("h",) if packed else ("h", "b", "")))
     return Layout(orders[0])

@@ -41,6 +41,8 @@ class Padded:
 class Window:
     """The part of a problem that is checked, and how to cut it out of the problem's tensors.
 
+    What the call is to append to a cache must be there: see `inputs.appended`.
+
     Small problems are checked whole. Of a large one the first, the last and some batches and key heads between them
     are, as many as keep the reference within `most` scores.
     """
@@ -64,6 +66,9 @@ class Window:
         self._index_k, _, self._lengths_k = self._rows(
             inputs.cu_seqlens_k, inputs.seqused_k, problem.seqlen_k, inputs.k.shape[0]
         )
+        if inputs.cache_seqlens is not None:
+            keys = inputs.cache_seqlens[self._batches].long() + problem.new_rows
+            self._lengths_k = keys.clamp(0, problem.seqlen_k)
 
     def _rows(
         self, cu_seqlens: torch.Tensor | None, used: torch.Tensor | None, seqlen: int, total: int
@@ -81,15 +86,20 @@ class Window:
 
     def padded(self) -> Padded:
         """The checked part of q, k and v."""
-        problem, inputs = self._problem, self._inputs
+        inputs = self._inputs
         q = _zero_beyond(self._lengths_q, self.queries(inputs.q))
         k, v = (
-            _zero_beyond(
-                self._lengths_k, self._cut(tensor, self._index_k, self._heads_k, problem.seqlen_k)
-            )
-            for tensor in (inputs.k, inputs.v)
+            _zero_beyond(self._lengths_k, self._keys(tensor)) for tensor in (inputs.k, inputs.v)
         )
         return Padded(q, k, v, self._lengths_q, self._lengths_k, self._rows_q)
+
+    def _keys(self, tensor: torch.Tensor) -> torch.Tensor:
+        """(batch, seqlen_k, heads_k, head_dim) of k, v or a cache; any page stands in for what is no page."""
+        table = self._inputs.page_table
+        if table is None:
+            return self._cut(tensor, self._index_k, self._heads_k, self._problem.seqlen_k)
+        pages = table[self._batches].long().clamp(0, tensor.shape[0] - 1)
+        return tensor[pages].flatten(1, 2)[:, :, self._heads_k]
 
     def queries(self, tensor: torch.Tensor) -> torch.Tensor:
         """(batch, seqlen_q, heads_q, ...) of a tensor shaped like q."""

@@ -10,6 +10,10 @@ from fa3_matrix.matrix.suites import ProblemRow
 def from_row(row: ProblemRow) -> Problem:
     """The problem that a suite's row states, packed and contiguous, with the values of seed 0."""
     keys = asdict(row)
+    if row.is_cache:
+        for derived in ("is_cache", "lengths_k", "used_q"):
+            del keys[derived]
+        return Problem.kvcache(**keys)
     if not row.varlen:
         return Problem(**keys)
     for derived in ("batch", "seqlen_q", "seqlen_k"):

@@ -1,6 +1,7 @@
 """The single checks of the audit; each raises AuditError saying what was found and what was asked for."""
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 from fa3_matrix.build import cubin, fatbin, ptxas
@@ -31,7 +32,17 @@ def expected_info(variant: Variant, abi: int, dynamic_shared_bytes: int) -> cubi
         stages=variant.stages,
         is_bf16=int(variant.dtype == "bf16"),
         tma_columns=variant.tma_columns,
+        splits_keys=variant.splits_keys,
     )
+
+
+def check_kernels(what: str, found: Collection[str], variant: Variant) -> None:
+    """Raise AuditError unless the kernels found are exactly the variant's."""
+    if sorted(found) != sorted(variant.entry_functions):
+        raise AuditError(
+            f"{what} {', '.join(found) or 'nothing'}; expected exactly "
+            f"{', '.join(variant.entry_functions)}"
+        )
 
 
 def check_advisories(statistics: ptxas.Statistics) -> None:
@@ -47,9 +58,9 @@ def check_spills(usage: ptxas.Usage, allowed_bytes: int) -> None:
     spilled = usage.spill_store_bytes + usage.spill_load_bytes
     if spilled > allowed_bytes:
         raise AuditError(
-            f"registers spill: {usage.spill_store_bytes} bytes stored and {usage.spill_load_bytes} loaded a thread, "
-            f"{allowed_bytes} allowed; give the variant fewer min_blocks or a smaller tile, or state a "
-            "[[spill_waivers]] row with a reason in ci/matrix.toml"
+            f"registers of {usage.kernel} spill: {usage.spill_store_bytes} bytes stored and "
+            f"{usage.spill_load_bytes} loaded a thread, {allowed_bytes} allowed; give the variant "
+            "fewer min_blocks or a smaller tile, or state a [[spill_waivers]] row with a reason in ci/matrix.toml"
         )
 
 

@@ -13,6 +13,7 @@ from fa3_matrix.errors import AuditError
 
 _STO_CUDA_ENTRY = 0x10  # in st_other of a __global__ function
 _ST_OTHER_OFFSET = 5  # of Elf64_Sym
+_CODE = ".text."
 _TOOL_NOTE = ".note.nv.tkinfo"
 _CUDA_NOTE = ".note.nv.cuinfo"
 _TOOL_ARCH = re.compile(r"(?:\s|\0)-arch[ =](sm_\w+)")
@@ -31,15 +32,16 @@ class VariantInfo:
     stages: int
     is_bf16: int
     tma_columns: int
+    splits_keys: int
 
     @classmethod
     def unpack(cls, data: bytes) -> "VariantInfo":
-        """Read the object's bytes (nine little-endian int32).
+        """Read the object's bytes (ten little-endian int32).
 
         Raises:
             ValueError: the size is another one: header and reader have drifted.
         """
-        layout = struct.Struct("<9i")
+        layout = struct.Struct("<10i")
         if len(data) != layout.size:
             raise ValueError(f"VariantInfo has {len(data)} bytes, expected {layout.size}")
         return cls(*layout.unpack(data))
@@ -55,23 +57,25 @@ class Origin:
         requested_arch: ptxas' own ``-arch`` (``sm_100f``), the only place that tells the suffix ``f``, which
             cuobjdump's names drop; None from toolkits before 13, which do not note it.
         release: the toolkit, such as ``13.3``.
-        barriers: named barriers of the kernel; None from 13 on, where only ``ptxas -v`` says it (and 12 does not).
     """
 
     machine: int
     virtual_arch: int
     requested_arch: str | None
     release: str
-    barriers: int | None
 
 
 @dataclass(frozen=True)
 class Cubin:
-    """A cubin's entry functions, what each variant says of itself, and where it comes from."""
+    """A cubin's entry functions, what each variant says of itself, and where it comes from.
+
+    ``barriers``: named barriers of each function; empty from 13 on, where only ``ptxas -v`` says it (and 12 does not).
+    """
 
     kernels: tuple[str, ...]
     variants: dict[str, VariantInfo]
     origin: Origin
+    barriers: dict[str, int]
 
 
 def _symbol_bytes(elf: ELFFile, symbol: object) -> bytes:
@@ -93,14 +97,12 @@ def _origin(elf: ELFFile) -> Origin:
     Neither layout is documented; both were read off ``nvdisasm -json`` and cubins of known origin (see the tests).
     """
     flags = elf["e_flags"]
-    if elf["e_ident"]["EI_ABIVERSION"] < 8:
-        code = [section for section in elf.iter_sections() if section.name.startswith(".text.")]
+    if _is_abi_7(elf):
         return Origin(
             machine=flags & 0xFF,
             virtual_arch=flags >> 16 & 0xFF,
             requested_arch=None,
             release=_release(elf["e_version"]),
-            barriers=max((section["sh_flags"] >> 20 & 0x7F for section in code), default=0),
         )
     virtual, release = 0, 0
     for data in _notes(elf, _CUDA_NOTE):
@@ -115,8 +117,22 @@ def _origin(elf: ELFFile) -> Origin:
         virtual_arch=virtual,
         requested_arch=requested,
         release=_release(release),
-        barriers=None,
     )
+
+
+def _barriers(elf: ELFFile) -> dict[str, int]:
+    """Named barriers by function, which ABI 7 keeps in the flags of its code section."""
+    if not _is_abi_7(elf):
+        return {}
+    return {
+        section.name.removeprefix(_CODE): section["sh_flags"] >> 20 & 0x7F
+        for section in elf.iter_sections()
+        if section.name.startswith(_CODE)
+    }
+
+
+def _is_abi_7(elf: ELFFile) -> bool:
+    return bool(elf["e_ident"]["EI_ABIVERSION"] < 8)
 
 
 def _release(number: object) -> str:
@@ -152,4 +168,4 @@ def read(path: Path) -> Cubin:
                     except ValueError as error:
                         raise AuditError(f"{path}: {symbol.name}: {error}") from error
                     variants[symbol.name.removesuffix("_info")] = info
-        return Cubin(tuple(kernels), variants, _origin(elf))
+        return Cubin(tuple(kernels), variants, _origin(elf), _barriers(elf))

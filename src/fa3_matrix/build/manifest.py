@@ -60,6 +60,8 @@ class VariantRecord:
     """One variant: file, shape, and what the compiler made of it. Sizes in bytes, spills in bytes a thread.
 
     ``kernel``: the folder of ``cpp/`` it comes from. ``tma_columns``: of the boxes that TMA loads, 0 without TMA.
+    ``splits_keys``: 1 where CTAs share the keys of a row tile; then the file also holds ``<name>_combine`` and
+    ``<name>_append``, and what is said of registers, spills, stack and SASS is said of ``<name>`` alone; else 0.
     ``registers``: of a thread at launch; warpgroups may redistribute them afterwards. ``candidate``: empty, or why no
     problem is given to the variant yet.
     """
@@ -78,6 +80,7 @@ class VariantRecord:
     stages: int
     threads: int
     tma_columns: int
+    splits_keys: int
     dynamic_shared_bytes: int
     static_shared_bytes: int
     registers: int

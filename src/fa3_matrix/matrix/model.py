@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from fa3_matrix.errors import MatrixError
 from fa3_matrix.matrix.suites import Suite
@@ -13,11 +13,13 @@ from fa3_matrix.matrix.target import ComputeCapability, Target
 Status = Literal["native", "ptx"]
 Dtype = Literal["bf16", "fp16"]
 Mask = Literal["full", "causal", "local"]
-Layout = Literal["aligned", "unaligned"]
+Layout = Literal["aligned", "unaligned", "paged"]
+Kernel = Literal["sm80", "sm90", "splitkv"]
 
 DTYPES: tuple[Dtype, ...] = ("bf16", "fp16")
 MASKS: tuple[Mask, ...] = ("full", "causal", "local")
-LAYOUTS: tuple[Layout, ...] = ("aligned", "unaligned")
+LAYOUTS: tuple[Layout, ...] = ("aligned", "unaligned", "paged")
+KERNELS: tuple[Kernel, ...] = ("sm80", "sm90", "splitkv")
 MAX_LOG2_SEQLEN = 16
 
 
@@ -140,7 +142,7 @@ class Serves:
 
     ``aligned``: TMA can describe q, k and v. Their base pointers are multiples of 16 bytes, and every
     stride of a dimension longer than 1 is a positive multiple of 16 bytes below 2^40, that of rows at
-    least a row.
+    least a row. ``paged``: k and v are pages of a cache, found through a page table, however they lie.
     """
 
     log2_seqlen_q: tuple[int, int]
@@ -165,6 +167,8 @@ class Sm80Options:
     ``warps``: of a CTA; ``min_blocks``: CTAs per SM that the compiler leaves registers for.
     """
 
+    kernel: ClassVar[Kernel] = "sm80"
+
     warps: int
     q_in_registers: bool
     min_blocks: int
@@ -178,8 +182,29 @@ class Sm90Options:
     rows of ``block_m``, take turns at the tensor cores.
     """
 
+    kernel: ClassVar[Kernel] = "sm90"
+
     stages_q: int
     ping_pong: bool
+
+
+@dataclass(frozen=True)
+class SplitKvOptions:
+    """What a row of ``kernel = "splitkv"`` states besides: few query rows, or a paged cache.
+
+    ``row_warps``: warps of 16 rows each that make up ``block_m``, whose rows are (query, head of the
+    group) pairs; ``key_groups``: groups of such warps, which take turns at the steps of keys;
+    ``min_blocks``: CTAs per SM that the compiler leaves registers for.
+    """
+
+    kernel: ClassVar[Kernel] = "splitkv"
+
+    row_warps: int
+    key_groups: int
+    min_blocks: int
+
+
+KernelOptions = Sm80Options | Sm90Options | SplitKvOptions
 
 
 @dataclass(frozen=True)
@@ -198,7 +223,7 @@ class Variant:
     block_m: int
     block_n: int
     stages: int
-    options: Sm80Options | Sm90Options
+    options: KernelOptions
     serves: Serves
     reason: str
     candidate: str = ""
@@ -214,22 +239,41 @@ class Variant:
         return f"fa3_fwd_{self.arch}_{self.dtype}_d{self.head_dim}_{tile}{foreign}"
 
     @property
-    def kernel(self) -> str:
-        return "sm80" if isinstance(self.options, Sm80Options) else "sm90"
+    def kernel(self) -> Kernel:
+        return self.options.kernel
+
+    @property
+    def entry_functions(self) -> tuple[str, ...]:
+        """The kernels that its fatbin holds: itself first, then those that go with it.
+
+        Split keys are merged by ``.._combine``; ``.._append`` writes new rows into a cache.
+        """
+        if self.splits_keys:
+            return self.name, f"{self.name}_combine", f"{self.name}_append"
+        return (self.name,)
 
     @property
     def threads(self) -> int:
         """Of a CTA; a kernel that loads by TMA has one warpgroup more than its rows need."""
-        if isinstance(self.options, Sm80Options):
-            return 32 * self.options.warps
-        return 128 * (self.block_m // 64 + 1)
+        match self.options:
+            case Sm80Options():
+                return 32 * self.options.warps
+            case Sm90Options():
+                return 128 * (self.block_m // 64 + 1)
+            case SplitKvOptions():
+                return 32 * self.options.row_warps * self.options.key_groups
 
     @property
     def tma_columns(self) -> int:
         """Columns of the boxes that TMA loads, as wide as the swizzle; 0 for a kernel without TMA."""
-        if isinstance(self.options, Sm80Options):
+        if not isinstance(self.options, Sm90Options):
             return 0
         return 64 if self.head_dim % 64 == 0 else 32
+
+    @property
+    def splits_keys(self) -> int:
+        """1 for a kernel that several CTAs a row tile may share the keys of; else 0."""
+        return int(isinstance(self.options, SplitKvOptions))
 
 
 @dataclass(frozen=True)
@@ -237,7 +281,7 @@ class SpillWaiver:
     """``[[spill_waivers]]``: register spills that the audit lets pass.
 
     ``cells`` and ``variants`` are shell patterns; ``max_bytes`` bounds spill stores plus loads, in
-    bytes a thread.
+    bytes a thread, of the variant's own kernel: those that go with it may not spill.
     """
 
     cells: tuple[str, ...]

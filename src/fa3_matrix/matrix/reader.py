@@ -11,6 +11,7 @@ from fa3_matrix.matrix import selection
 from fa3_matrix.matrix._toml import Document, Table
 from fa3_matrix.matrix.model import (
     DTYPES,
+    KERNELS,
     LAYOUTS,
     MASKS,
     MAX_LOG2_SEQLEN,
@@ -18,6 +19,8 @@ from fa3_matrix.matrix.model import (
     Cell,
     Dtype,
     Gpu,
+    Kernel,
+    KernelOptions,
     Layout,
     Mask,
     Matrix,
@@ -25,6 +28,7 @@ from fa3_matrix.matrix.model import (
     Sm80Options,
     Sm90Options,
     SpillWaiver,
+    SplitKvOptions,
     Status,
     Toolkit,
     Twin,
@@ -228,9 +232,9 @@ def _row(
 ) -> Iterator[Variant]:
     names = table.choices("archs", list(archs))
     dtypes = cast(list[Dtype], table.choices("dtypes", DTYPES))
-    kernel = table.choice("kernel", ("sm80", "sm90"))
+    kernel = cast(Kernel, table.choice("kernel", KERNELS))
     head_dims: list[int] = table.list_of("head_dim", int, "an integer")
-    step = 16 if kernel == "sm80" else 32  # of an mma; of the narrower swizzle
+    step = 32 if kernel == "sm90" else 16  # of the narrower swizzle; of an mma
     for head_dim in head_dims:
         if not step <= head_dim <= 256 or head_dim % step:
             table.fail(
@@ -242,7 +246,9 @@ def _row(
             table.fail(f"{key} = {block}: must be a multiple of 16, the rows of an mma tile", key)
     stages = table.integer("stages", 1, 8)
     if kernel == "sm80":
-        options: Sm80Options | Sm90Options = _sm80_options(table, block_m)
+        options: KernelOptions = _sm80_options(table, block_m)
+    elif kernel == "splitkv":
+        options = _splitkv_options(table, block_m, block_n)
     else:
         options = _sm90_options(table, block_m)
         _check_hopper(table, [cell for cell in buildable if cell.arch.name in names])
@@ -254,6 +260,7 @@ def _row(
             cast(list[Layout], table.choices("layouts", LAYOUTS)) if "layouts" in table else LAYOUTS
         ),
     )
+    _check_layouts(table, kernel, serves.layouts)
     reason = table.string("reason")
     candidate = table.string("candidate") if "candidate" in table else ""
     table.done()
@@ -288,6 +295,48 @@ def _sm90_options(table: Table, block_m: int) -> Sm90Options:
             "block_m",
         )
     return Sm90Options(table.integer("stages_q", 1, 2), table.boolean("ping_pong"))
+
+
+def _splitkv_options(table: Table, block_m: int, block_n: int) -> SplitKvOptions:
+    row_warps = table.integer("row_warps", 1, 16)
+    if block_m != 16 * row_warps:
+        table.fail(
+            f"row_warps = {row_warps}: block_m = {block_m} needs {block_m // 16}, one for each 16 rows",
+            "row_warps",
+        )
+    key_groups = table.integer("key_groups", 1, 16)
+    if block_n % (16 * key_groups):
+        table.fail(
+            f"key_groups = {key_groups}: block_n = {block_n} must be a multiple of "
+            f"{16 * key_groups}, 16 keys for each group",
+            "key_groups",
+        )
+    if row_warps * key_groups > 32:
+        table.fail(
+            f"{row_warps} row_warps x {key_groups} key_groups: a CTA has at most 32 warps",
+            "key_groups",
+        )
+    return SplitKvOptions(row_warps, key_groups, table.integer("min_blocks", 1, 32))
+
+
+# Layouts that a kernel can read.
+_READABLE: dict[Kernel, tuple[Layout, ...]] = {
+    "sm80": ("aligned", "unaligned"),
+    "sm90": ("aligned",),
+    "splitkv": LAYOUTS,
+}
+
+
+def _check_layouts(table: Table, kernel: Kernel, layouts: Sequence[Layout]) -> None:
+    """TMA needs tensors that it can describe; only one kernel follows a page table."""
+    readable = _READABLE[kernel]
+    wrong = [layout for layout in layouts if layout not in readable]
+    if wrong:
+        table.fail(
+            f"kernel {kernel!r} cannot serve layout {', '.join(wrong)}; "
+            f"state layouts, among {', '.join(readable)}",
+            "layouts" if "layouts" in table else "kernel",
+        )
 
 
 def _check_hopper(table: Table, cells: Sequence[Cell | Twin]) -> None:

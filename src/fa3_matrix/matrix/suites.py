@@ -23,6 +23,11 @@ class ProblemRow:
       which makes ``cu_seqlens``; ``used_q`` and ``used_k``, that is ``seqused``, each at most its
       length. These lists are one value and do not multiply. Then batch = len(lengths_q), and
       seqlen_q and seqlen_k are the maxima, that is ``max_seqlen``.
+    - a KV cache (``flash_attn_with_kvcache``): ``capacity`` in place of seqlen_k, and queries as of a
+      dense row or ``lengths_q``; ``used_k``, the keys of each entry (default: the whole capacity);
+      ``page_size``, which divides the capacity (default 0: no pages); ``new_rows``, how many of the
+      used keys the call appends (default 0). Then seqlen_k is the capacity.
+    - ``num_splits``: as the functions take it; default 1, of a cache 0, as theirs.
     - ``causal``: default false. ``softcap``: default 0.0, off.
     - ``window``: ``[left, right]`` or a list of such pairs, -1 for no limit; default ``[-1, -1]``.
       ``causal`` and ``window`` are FlashAttention's ``causal`` and ``window_size``: bottom-right
@@ -43,11 +48,15 @@ class ProblemRow:
     lengths_k: tuple[int, ...] | None = None
     used_q: tuple[int, ...] | None = None
     used_k: tuple[int, ...] | None = None
+    is_cache: bool = False
+    page_size: int = 0
+    new_rows: int = 0
+    num_splits: int = 1
 
     @property
     def varlen(self) -> bool:
         """Whether the problem is packed (``flash_attn_varlen_func``) rather than dense."""
-        return self.lengths_q is not None
+        return self.lengths_k is not None
 
 
 @dataclass(frozen=True)
@@ -60,7 +69,12 @@ class Suite:
 
 
 _SEQUENCE_KEYS = ("lengths_q", "lengths_k", "used_q", "used_k")
-_KEYS = (*(f.name for f in fields(ProblemRow)), "hidden", "tokens")
+_DERIVED = ("is_cache",)
+_KEYS = (
+    *(f.name for f in fields(ProblemRow) if f.name not in _DERIVED),
+    *("hidden", "tokens", "capacity"),
+)
+_CACHE_KEYS = ("page_size", "new_rows")
 
 
 def read_suite(name: str, table: Table) -> Suite:
@@ -154,7 +168,15 @@ def _problem(row: Table, given: dict[str, Any]) -> ProblemRow:
         "causal": given.get("causal", False),
         "window": given.get("window", (-1, -1)),
         "softcap": given.get("softcap", 0.0),
+        "num_splits": given.get("num_splits", 0 if "capacity" in given else 1),
     }
+    if common["num_splits"] < 0:
+        row.fail(f"num_splits = {common['num_splits']}: must be at least 0", "num_splits")
+    if "capacity" in given:
+        return ProblemRow(**common, **_cache(row, given))
+    for key in _CACHE_KEYS:
+        if key in given:
+            row.fail(f"{key} belongs to a cache's row, which states capacity", key)
     if "lengths_q" in given:
         return ProblemRow(**common, **_varlen(row, given))
     for key in _SEQUENCE_KEYS:
@@ -168,6 +190,38 @@ def _problem(row: Table, given: dict[str, Any]) -> ProblemRow:
     if batch < 1 or not _is_length(seqlen_q) or not _is_length(seqlen_k):
         row.fail(f"batch = {batch} must be at least 1, seqlen {seqlen_q} and {seqlen_k} at least 0")
     return ProblemRow(**common, batch=batch, seqlen_q=seqlen_q, seqlen_k=seqlen_k)
+
+
+def _cache(row: Table, given: dict[str, Any]) -> dict[str, Any]:
+    for key in ("tokens", "seqlen_k", "lengths_k", "used_q"):
+        if key in given:
+            row.fail(f"{key} does not go with capacity, which makes k and v a cache", key)
+    lengths_q: tuple[int, ...] | None = given.get("lengths_q")
+    if (lengths_q is None) == ("seqlen_q" not in given):
+        row.fail("a cache's row states seqlen_q or lengths_q")
+    if lengths_q is not None and "batch" in given:
+        row.fail("batch does not go with lengths_q, which states every length", "batch")
+    capacity, page_size = given["capacity"], given.get("page_size", 0)
+    if not _is_length(capacity) or page_size < 0 or (page_size and capacity % page_size):
+        row.fail(f"capacity = {capacity}: must be a multiple of page_size = {page_size}")
+    batch = given.get("batch", 1) if lengths_q is None else len(lengths_q)
+    used_k: tuple[int, ...] = given.get("used_k", (capacity,) * batch)
+    new_rows = given.get("new_rows", 0)
+    if len(used_k) != batch or any(not new_rows <= used <= capacity for used in used_k):
+        row.fail(
+            f"used_k = {list(used_k)}: needs {batch} entries of at least new_rows = {new_rows}, "
+            f"none above capacity = {capacity}"
+        )
+    return {
+        "batch": batch,
+        "seqlen_q": given["seqlen_q"] if lengths_q is None else max(lengths_q),
+        "seqlen_k": capacity,
+        "lengths_q": lengths_q,
+        "used_k": used_k,
+        "is_cache": True,
+        "page_size": page_size,
+        "new_rows": new_rows,
+    }
 
 
 def _varlen(row: Table, given: dict[str, Any]) -> dict[str, Any]:

@@ -29,6 +29,7 @@ class Variant:
     threads: int
     dynamic_shared_bytes: int
     tma_columns: int
+    splits_keys: int
     log2_seqlen_q: tuple[int, int]
     log2_seqlen_k: tuple[int, int]
     masks: frozenset[str]
@@ -217,6 +218,7 @@ def create(build: Build) -> int:
             threads=variant.threads,
             dynamic_shared_bytes=variant.dynamic_shared_bytes,
             tma_columns=variant.tma_columns,
+            splits_keys=variant.splits_keys,
             log2_seqlen_q=variant.log2_seqlen_q,
             log2_seqlen_k=variant.log2_seqlen_k,
             masks=sum(1 << library.MASK_NUMBERS[mask] for mask in variant.masks),
@@ -277,6 +279,7 @@ def _variant(folder: Path, entry: dict[str, Any]) -> Variant:
         threads=entry["threads"],
         dynamic_shared_bytes=entry["dynamic_shared_bytes"],
         tma_columns=entry["tma_columns"],
+        splits_keys=entry["splits_keys"],
         log2_seqlen_q=(low_q, high_q),
         log2_seqlen_k=(low_k, high_k),
         masks=frozenset(serves["masks"]),

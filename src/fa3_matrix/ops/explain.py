@@ -19,7 +19,8 @@ _DTYPES = {"bf16": "bf16", "bfloat16": "bf16", "fp16": "fp16", "float16": "fp16"
 class Problem(NamedTuple):
     """What the choice depends on. For varlen, seqlens are the stated maxima.
 
-    ``layout`` is ``aligned`` when TMA can describe q, k and v: see :class:`fa3_matrix.matrix.Serves`.
+    ``layout`` is ``paged`` with a page table, else ``aligned`` when TMA can describe q, k and v: see
+    :class:`fa3_matrix.matrix.Serves`.
     """
 
     dtype: str
@@ -92,7 +93,8 @@ def explain(
         dtype: ``"bf16"``, ``"fp16"``, or a torch dtype.
         causal, window_size: as in :func:`fa3_matrix.flash_attn_func`.
         layout: ``"aligned"`` for contiguous tensors and whatever else TMA can describe (base pointers multiples of 16
-            bytes; every stride of a dimension longer than 1 a positive multiple of 8 elements), else ``"unaligned"``.
+            bytes; every stride of a dimension longer than 1 a positive multiple of 8 elements), else ``"unaligned"``;
+            ``"paged"`` for a cache with a page table.
         compute_capability: ``(9, 0)`` or ``"9.0"``; default: that of the current CUDA device. Given, no GPU is needed.
         builds: default: those in use.
 
@@ -161,7 +163,7 @@ def problem_of(
         if layout == known:
             mask = mask_of(causal, window_size, seqlen_q, seqlen_k)
             return Problem(name, head_dim, mask, seqlen_q, seqlen_k, known)
-    raise ValueError(f"layout is {layout!r}; {' and '.join(LAYOUTS)} exist")
+    raise ValueError(f"layout is {layout!r}; {', '.join(LAYOUTS)} exist")
 
 
 def choose(build: Build, problem: Problem) -> tuple[Variant | None, list[Rejection]]:
@@ -194,7 +196,7 @@ def _reason_against(variant: Variant, problem: Problem, head_dim: int | None) ->
     if problem.mask not in variant.masks:
         return f"it serves the masks {', '.join(sorted(variant.masks))}"
     if problem.layout not in variant.layouts:
-        return f"it serves {', '.join(sorted(variant.layouts))} tensors only"
+        return f"it serves {' and '.join(sorted(variant.layouts))} tensors only"
     for name, seqlen, (low, high) in (
         ("seqlen_q", problem.seqlen_q, variant.log2_seqlen_q),
         ("seqlen_k", problem.seqlen_k, variant.log2_seqlen_k),

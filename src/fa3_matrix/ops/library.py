@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 # torch ScalarType numbers, fixed by torch's stable ABI.
 DTYPE_NUMBERS = {"fp16": 5, "bf16": 15}
 MASK_NUMBERS = {"full": 0, "causal": 1, "local": 2}
-LAYOUT_NUMBERS = {"aligned": 0, "unaligned": 1}
+LAYOUT_NUMBERS = {"aligned": 0, "unaligned": 1, "paged": 2}
 
 # Fa3Status of c_api.h.
 _ERRORS: dict[int, type[Exception]] = {
@@ -41,6 +41,7 @@ class VariantStruct(ctypes.Structure):
         ("threads", ctypes.c_int32),
         ("dynamic_shared_bytes", ctypes.c_int32),
         ("tma_columns", ctypes.c_int32),
+        ("splits_keys", ctypes.c_int32),
         ("log2_seqlen_q", ctypes.c_int32 * 2),
         ("log2_seqlen_k", ctypes.c_int32 * 2),
         ("masks", ctypes.c_int32),
@@ -103,6 +104,7 @@ def load() -> ctypes.CDLL:
     library.fa3_select.argtypes = (i32, i32, i32, i32, i32, i64, i64, p32)
     library.fa3_activate.argtypes = (p32, i32)
     library.fa3_decide.argtypes = (i32, i32, i32, i32, i32, i64, i64, p32, p32)
+    library.fa3_choose_splits.argtypes = (i64, i64, i64, i64)
     library.fa3_driver_version.argtypes = (p32,)
     library.fa3_device_capability.argtypes = (i32, p32)
     return library

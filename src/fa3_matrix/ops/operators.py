@@ -1,7 +1,8 @@
-"""The torch operators ``fa3::fwd`` and ``fa3::varlen_fwd``: C++ kernels, fake kernels, autograd.
+"""The torch operators of ``fa3::``: C++ kernels, fake kernels, autograd.
 
-Both return ``(out, softmax_lse)``. They are made in C++ (``cpp/host/torch/operators.cpp``); shapes for
-torch.compile and the refusal to differentiate are stated here.
+``fwd``, ``varlen_fwd`` and ``kvcache_fwd`` return ``(out, softmax_lse)``; ``append_kv`` writes new rows into a cache.
+They are made in C++ (``cpp/host/torch/operators.cpp``); shapes for torch.compile and the refusal to differentiate
+are stated here.
 """
 
 import functools
@@ -12,6 +13,7 @@ from fa3_matrix.errors import BuildError
 from fa3_matrix.ops import builds, library
 
 FILE_NAME = "libfa3_torch.so"
+NAMES = ("fwd", "varlen_fwd", "kvcache_fwd", "append_kv")
 
 
 @functools.cache
@@ -39,9 +41,11 @@ def load() -> Any:
             f"(2.10 or newer is needed): {error}"
         ) from error
     builds.activate()
-    for name, fake in (("fwd", _fake_fwd), ("varlen_fwd", _fake_varlen_fwd)):
+    for name, fake in zip(NAMES, (_fake_fwd, _fake_fwd, _fake_fwd, _fake_append_kv), strict=True):
         torch.library.register_fake(f"fa3::{name}", fake)
-        torch.library.register_autograd(f"fa3::{name}", _refuse_backward)
+        # Torch takes no formula for an operator that writes into its arguments; attention refuses for both.
+        if name != "append_kv":
+            torch.library.register_autograd(f"fa3::{name}", _refuse_backward)
     return torch.ops.fa3
 
 
@@ -76,21 +80,17 @@ def _wrong_device(name: str, tensor: Any) -> ValueError:
 
 
 def _fake_fwd(q: Any, *_: Any) -> tuple[Any, Any]:
-    batch, seqlen, heads, _head_dim = q.shape
-    return _fake_outputs(q, (batch, heads, seqlen))
-
-
-def _fake_varlen_fwd(q: Any, *_: Any) -> tuple[Any, Any]:
-    rows, heads, _head_dim = q.shape
-    return _fake_outputs(q, (heads, rows))
-
-
-def _fake_outputs(q: Any, lse_shape: tuple[Any, ...]) -> tuple[Any, Any]:
     import torch
 
     if q.device.type not in ("cuda", "meta"):
         raise _wrong_device("q", q)
-    return q.new_empty(q.shape), q.new_empty(lse_shape, dtype=torch.float32)
+    # (batch, seqlen_q, heads_q, head_dim), or packed (total_q, heads_q, head_dim).
+    *batch, rows, heads, _head_dim = q.shape
+    return q.new_empty(q.shape), q.new_empty((*batch, heads, rows), dtype=torch.float32)
+
+
+def _fake_append_kv(*_: Any) -> None:
+    """Nothing is returned, and no fake tensor has values to change."""
 
 
 def _refuse_backward(_context: Any, *_gradients: Any) -> NoReturn:

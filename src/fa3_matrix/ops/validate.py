@@ -23,6 +23,38 @@ def check_indices(
     _check("k", k.shape[0], cu_seqlens_k, seqused_k, max_seqlen_k)
 
 
+def check_cache(
+    q: Any,
+    k_cache: Any,
+    new_rows: int,
+    cache_seqlens: Any,
+    page_table: Any,
+    cu_seqlens_q: Any,
+    max_seqlen_q: int | None,
+) -> None:
+    """Check what the kernels otherwise clamp or drop. Waits for the GPU. Arguments as of ``flash_attn_with_kvcache``.
+
+    Raises:
+        ValueError: lengths, new rows included, don't fit the cache; a page is none of the cache's; as `check_indices`.
+    """
+    if cu_seqlens_q is not None and max_seqlen_q is not None:
+        _check("q", q.shape[0], cu_seqlens_q, None, max_seqlen_q)
+    first, page_size = k_cache.shape[0], k_cache.shape[1]
+    batch, per_sequence = (first, 1) if page_table is None else page_table.shape
+    capacity = per_sequence * page_size
+    lengths = [capacity] * batch if cache_seqlens is None else cache_seqlens.tolist()
+    if len(lengths) != batch:
+        raise ValueError(f"cache_seqlens has {len(lengths)} entries, the cache {batch}")
+    for at, length in enumerate(lengths):
+        if not 0 <= length <= capacity - new_rows:
+            new = f" and {new_rows} rows are appended" if new_rows else ""
+            raise ValueError(f"cache_seqlens[{at}] is {length}{new}; the capacity is {capacity}")
+    for at, pages in enumerate([] if page_table is None else page_table.tolist()):
+        for page in pages[: -(-(lengths[at] + new_rows) // page_size)]:
+            if not 0 <= page < first:
+                raise ValueError(f"page_table[{at}] names page {page}; the cache has {first}")
+
+
 def _check(name: str, rows: int, cu_seqlens: Any, seqused: Any, max_seqlen: int) -> None:
     starts = cu_seqlens.tolist()
     lengths = [end - start for start, end in itertools.pairwise(starts)]

@@ -71,6 +71,10 @@ int cuDeviceGetAttribute(int* value, int attribute, int) {
   switch (attribute) {
     case 16:
       return *value = 132, 0;  // multiprocessors
+    case 39:
+      return *value = 2048, 0;  // threads of one
+    case 81:
+      return *value = 228 << 10, 0;  // shared memory of one
     case 75:
       return *value = static_cast<int>(capability / 10), 0;
     case 76:

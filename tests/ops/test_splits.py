@@ -1,0 +1,43 @@
+"""Into how many parts the keys of a tile are cut."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fa3_matrix.ops import library
+
+
+def choose(requested, tiles, key_blocks, slots=264):
+    return library.load().fa3_choose_splits(requested, tiles, key_blocks, slots)
+
+
+SIZES = st.tuples(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(1, 1000))
+
+
+@given(requested=st.integers(0, 10**9), sizes=SIZES)
+def test_at_least_one_and_at_most_a_block_each(requested, sizes):
+    tiles, key_blocks, slots = sizes
+    splits = choose(requested, tiles, key_blocks, slots)
+    assert 1 <= splits <= max(key_blocks, 1)
+    if requested:
+        assert splits <= requested
+
+
+@given(sizes=SIZES)
+def test_a_request_is_met_where_it_can_be(sizes):
+    tiles, key_blocks, slots = sizes
+    assert choose(3, tiles, key_blocks, slots) == min(3, max(key_blocks, 1))
+
+
+@given(tiles=st.integers(528, 10**6), key_blocks=st.integers(0, 10**4))
+def test_a_full_gpu_is_hardly_split(tiles, key_blocks):
+    """Two rounds of tiles keep it busy."""
+    assert choose(0, tiles, key_blocks) == 1
+
+
+def test_few_tiles_of_many_keys_fill_the_gpu():
+    """Batch 1 with 8 K/V heads and 8k keys in blocks of 64: by itself it would use 8 of 264 slots."""
+    assert 16 <= choose(0, 8, 128) <= 33
+
+
+def test_short_keys_are_not_worth_a_merge():
+    assert choose(0, 8, 4) == 1
