@@ -1,8 +1,8 @@
 // The contract between host and device: the one argument of every forward kernel.
 //
-// Launch: a 1-D grid, which carries batch and heads beyond 65,535, of num_tiles CTAs (fewer where VariantInfo::tma_columns says so,
-// num_splits times as many where VariantInfo::splits_keys does); block = VariantInfo::threads, dynamic shared memory =
-// VariantInfo::dynamic_shared_bytes.
+// Launch: a 1-D grid, which carries batch and heads beyond 65,535, of num_tiles CTAs (fewer where
+// VariantInfo::tma_columns says so, num_splits times as many where VariantInfo::splits_keys does); block =
+// VariantInfo::threads, dynamic shared memory = VariantInfo::dynamic_shared_bytes.
 // Plain C++: included by the host library and by tests without CUDA.
 #pragma once
 
@@ -31,8 +31,8 @@ struct ForwardParams {
   Strides q_stride, k_stride, v_stride, out_stride;
   int64_t lse_batch_stride, lse_head_stride;  // elements; varlen: batch stride 0
 
-  // Device pointers, each nullable. cu_seqlens have batch + 1 entries, seqused batch entries. The kernel clamps whatever
-  // they say to [0, total] and to the sequence's own length, so that lying indices never leave the tensors.
+  // Device pointers, each nullable. cu_seqlens have batch + 1 entries, seqused batch entries. The kernel clamps
+  // whatever they say to [0, total] and to the sequence's own length, so that lying indices never leave the tensors.
   const int32_t* cu_seqlens_q;
   const int32_t* cu_seqlens_k;
   const int32_t* seqused_q;
@@ -41,10 +41,10 @@ struct ForwardParams {
   int64_t page_table_stride;  // from entry to entry
 
   int32_t batch, heads_q, heads_k;  // heads_q % heads_k == 0
-  int32_t seqlen_q, seqlen_k;       // dense: the lengths; varlen: max_seqlen (a hint: longer sequences are still right);
-                                    // paged: the keys that an entry's pages hold
-  int32_t total_q, total_k;         // varlen: rows of q and k; dense: seqlen_q, seqlen_k
-  int32_t head_dim;                 // actual, a multiple of 8, at most the variant's
+  int32_t seqlen_q, seqlen_k;  // dense: the lengths; varlen: max_seqlen (a hint: longer sequences are still right);
+                               // paged: the keys that an entry's pages hold
+  int32_t total_q, total_k;    // varlen: rows of q and k; dense: seqlen_q, seqlen_k
+  int32_t head_dim;            // actual, a multiple of 8, at most the variant's
   int32_t page_size, num_pages;
   int32_t added_k;  // to what seqused_k says
 
@@ -53,19 +53,23 @@ struct ForwardParams {
   int32_t window_left;   // keys further left than this are masked; negative: no limit
   int32_t window_right;  // likewise to the right; causal is 0. Bottom-right aligned.
 
-  // Tile order, see tile_scheduler.h. num_tiles = num_m_blocks * heads_q * batch < 2^31; with splits_keys heads_k in place of heads_q.
-  int32_t num_m_blocks;       // ceil(seqlen_q / VariantInfo::block_m), at least 1; with splits_keys of seqlen_q * heads_q / heads_k rows
+  // Tile order, see tile_scheduler.h. num_tiles = num_m_blocks * heads_q * batch < 2^31; with splits_keys heads_k in
+  // place of heads_q.
+  int32_t num_m_blocks;  // ceil(rows / VariantInfo::block_m), at least 1; rows: seqlen_q, with splits_keys times the
+                         // heads of a group
   int32_t heads_per_section;  // (batch, head) pairs whose K/V stay in L2 together, at least 1
 
-  // Set when base pointers are multiples of 16 bytes and batch, row and head strides of 8 elements: 16-byte copies are legal.
+  // Set when base pointers are multiples of 16 bytes and batch, row and head strides of 8 elements: 16-byte copies are
+  // legal.
   int32_t q_aligned, kv_aligned;
 
-  // Persistent grids only: which of the kernel's ticket counters deals out tiles. Launches that may run at the same time must not
-  // share one; a launch leaves it at zero. Negative: tiles are dealt in a fixed order.
+  // Persistent grids only: which of the kernel's ticket counters deals out tiles. Launches that may run at the same
+  // time must not share one; a launch leaves it at zero. Negative: tiles are dealt in a fixed order.
   int32_t ticket;
 
-  // splits_keys only: CTAs that share a tile's keys. More than one: each writes its output to partial_out, normalised, and its lse to
-  // partial_lse, both (num_splits, rows of lse as lse counts them) in fp32, and a combine kernel merges them.
+  // splits_keys only: CTAs that share a tile's keys. More than one: each writes its output to partial_out, normalised,
+  // and its lse to partial_lse, both (num_splits, rows of lse as lse counts them) in fp32, and a combine kernel merges
+  // them.
   int32_t num_splits;
   float* partial_out;  // head_dim floats a row
   float* partial_lse;  // base 2

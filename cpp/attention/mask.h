@@ -1,7 +1,8 @@
 // Which keys a query row may see, and which key blocks a query tile must visit.
 //
-// With bottom-right alignment, row i of used_q sees keys j with i + used_k - used_q - left <= j <= i + used_k - used_q + right.
-// A causal mask is right = 0. Lengths are at most 2^30 - 256 (checked by the host), so that no sum here overflows 32 bits.
+// With bottom-right alignment, row i of used_q sees keys j with
+// i + used_k - used_q - left <= j <= i + used_k - used_q + right. A causal mask is right = 0.
+// Lengths are at most 2^30 - 256 (checked by the host), so that no sum here overflows 32 bits.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +35,8 @@ FA3_HOST_DEVICE Window window_of(const ForwardParams& p, const Sequence& s) {
   return {s.used_q, s.used_k, left_binds ? p.window_left : s.used_k, right_binds ? p.window_right : s.used_q};
 }
 
-// Key blocks [begin, end) of kBlockN keys that rows [row, row + rows) visit; in [full_begin, full_end) no key is masked.
+// Key blocks [begin, end) of kBlockN keys that rows [row, row + rows) visit; in [full_begin, full_end) no key is
+// masked.
 struct BlockRange {
   int32_t begin, end;
   int32_t full_begin, full_end;

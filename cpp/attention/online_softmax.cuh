@@ -1,9 +1,9 @@
 // Online softmax over the accumulator fragments of m16n8k16 (see ptx/mma.cuh): a row's keys are spread over four lanes.
 //
-// Scores arrive in units that `scale` turns into base-2 exponents. Each row keeps a reference exponent: its running maximum,
-// except that it follows the maximum only when that has grown by more than kSlack (the idea of FlashAttention-4).
-// Probabilities then stay below 2^kSlack, which neither fp16 operands nor fp32 sums overflow, and the output is rarely
-// rescaled. The decision is a row's own: its result does not depend on its neighbours.
+// Scores arrive in units that `scale` turns into base-2 exponents. Each row keeps a reference exponent: its running
+// maximum, except that it follows the maximum only when that has grown by more than kSlack (the idea of
+// FlashAttention-4). Probabilities then stay below 2^kSlack, which neither fp16 operands nor fp32 sums overflow, and
+// the output is rarely rescaled. The decision is a row's own: its result does not depend on its neighbours.
 #pragma once
 
 #include <cfloat>

@@ -1,5 +1,5 @@
-// Scores that an online softmax can't take as they are: softcap bends them, and a scale that isn't positive would turn the
-// maximum into the minimum. Both are turned into base-2 exponents first.
+// Scores that an online softmax can't take as they are: softcap bends them, and a scale that isn't positive would turn
+// the maximum into the minimum. Both are turned into base-2 exponents first.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // The one argument of forward kernels that load by TMA.
 //
-// Maps have four dimensions (head_dim, row, head, batch entry), varlen tensors one batch entry, and zeros outside: boxes of
-// one swizzle panel of columns by VariantInfo::block_m (q) or block_n (k, v) rows.
+// Maps have four dimensions (head_dim, row, head, batch entry), varlen tensors one batch entry, and zeros outside:
+// boxes of one swizzle panel of columns by VariantInfo::block_m (q) or block_n (k, v) rows.
 #pragma once
 
 #include <cstdint>

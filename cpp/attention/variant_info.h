@@ -15,11 +15,12 @@ struct VariantInfo {
   int32_t dynamic_shared_bytes;  // to be asked for at launch
   int32_t stages;
   int32_t is_bf16;
-  // 0: the argument is ForwardParams, and the grid has a CTA a tile. Otherwise it is TmaForwardParams (tma_params.h), whose
-  // maps have boxes of this many columns, and the grid is persistent: at most a CTA an SM, at most a CTA a tile.
+  // 0: the argument is ForwardParams, and the grid has a CTA a tile. Otherwise it is TmaForwardParams (tma_params.h),
+  // whose maps have boxes of this many columns, and the grid is persistent: at most a CTA an SM, at most a CTA a tile.
   int32_t tma_columns;
-  // 1: a row of a tile is a (query, head of the group) pair, the grid has a CTA for each (row tile, K/V head, batch entry, split), k
-  // and v may be paged, and the fatbin also holds <variant>_combine and <variant>_append (split_params.h).
+  // 1: a row of a tile is a (query, head of the group) pair, the grid has a CTA for each (row tile, K/V head, batch
+  // entry, split), k and v may be paged, and the fatbin also holds <variant>_combine and <variant>_append
+  // (append_params.h).
   int32_t splits_keys;
 };
 

@@ -27,9 +27,9 @@ enum Fa3Status {
 // Mask classes, also bits of Fa3Variant::masks.
 enum Fa3Mask { FA3_MASK_FULL = 0, FA3_MASK_CAUSAL = 1, FA3_MASK_LOCAL = 2 };
 
-// How q, k and v lie in memory, also bits of Fa3Variant::layouts. Paged: k and v come with a page table. Aligned: TMA can describe them, that is base pointers are
-// multiples of 16 bytes and every stride of a dimension longer than 1 is a positive multiple of 16 bytes below 2^40, of rows
-// at least a row.
+// How q, k and v lie in memory, also bits of Fa3Variant::layouts. Paged: k and v come with a page table. Aligned: TMA
+// can describe them, that is base pointers are multiples of 16 bytes and every stride of a dimension longer than 1 is a
+// positive multiple of 16 bytes below 2^40, of rows at least a row.
 enum Fa3Layout { FA3_LAYOUT_ALIGNED = 0, FA3_LAYOUT_UNALIGNED = 1, FA3_LAYOUT_PAGED = 2 };
 
 FA3_API const char* fa3_last_error(void);
@@ -57,8 +57,8 @@ typedef struct Fa3Variant {
   int32_t layouts;  // bit 1 << Fa3Layout
 } Fa3Variant;
 
-// Capabilities are 10 * major + minor, both ends inclusive. Returns a handle, valid for the life of the process. Fails for a
-// build whose kernels take parameters of another version than fa3_forward_abi_version().
+// Capabilities are 10 * major + minor, both ends inclusive. Returns a handle, valid for the life of the process. Fails
+// for a build whose kernels take parameters of another version than fa3_forward_abi_version().
 FA3_API int32_t fa3_build_create(const char* name, int32_t forward_abi, int32_t min_capability, int32_t max_capability,
                                  int32_t is_ptx);
 // Returns the variant's index.
@@ -90,8 +90,8 @@ typedef struct Fa3Tensor {
 enum Fa3Kind {
   FA3_DENSE = 0,   // q, k, v (batch, seqlen, heads, head_dim)
   FA3_VARLEN = 1,  // q, k, v (rows, heads, head_dim), cu_seqlens_q and cu_seqlens_k
-  // q dense, or packed with cu_seqlens_q; k, v (batch, capacity, heads, head_dim), or with page_table (pages, page_size, heads,
-  // head_dim). seqused_k (optional) plus new_rows keys of an entry count, at most its capacity.
+  // q dense, or packed with cu_seqlens_q; k, v (batch, capacity, heads, head_dim), or with page_table (pages,
+  // page_size, heads, head_dim). seqused_k (optional) plus new_rows keys of an entry count, at most its capacity.
   FA3_CACHE = 2,
 };
 
@@ -127,18 +127,18 @@ typedef struct Fa3Append {
   Fa3Tensor page_table;
 } Fa3Append;
 
-// Checks the arguments and enqueues the copy of new rows into a cache. Rows past an entry's capacity and pages that the cache doesn't have
-// are dropped. Uses the driver.
+// Checks the arguments and enqueues the copy of new rows into a cache. Rows past an entry's capacity and pages that the
+// cache doesn't have are dropped. Uses the driver.
 FA3_API int32_t fa3_append(const Fa3Append* append, void* stream);
 
-// What fa3_forward would launch on a GPU with that much L2, from one build: the variant's index, its fa3::ForwardParams (the
-// ticket and splits aside, which a launch decides) and how many tiles its grid works off (0: nothing to launch). Doesn't touch the
-// driver.
+// What fa3_forward would launch on a GPU with that much L2, from one build: the variant's index, its fa3::ForwardParams
+// (the ticket and splits aside, which a launch decides) and how many tiles its grid works off (0: nothing to launch).
+// Doesn't touch the driver.
 FA3_API int32_t fa3_plan(const Fa3Forward* forward, int32_t build, int64_t l2_bytes, void* params, int64_t params_bytes,
                          int32_t* variant, int64_t* tiles);
 
-// How many CTAs should share a tile's keys: `requested` or, if that is 0, what ends soonest by a model of `tiles` tiles of `key_blocks`
-// blocks each on a GPU that runs `slots` CTAs at once. Doesn't touch the driver.
+// How many CTAs should share a tile's keys: `requested` or, if that is 0, what ends soonest by a model of `tiles` tiles
+// of `key_blocks` blocks each on a GPU that runs `slots` CTAs at once. Doesn't touch the driver.
 FA3_API int32_t fa3_choose_splits(int64_t requested, int64_t tiles, int64_t key_blocks, int64_t slots);
 
 // --- driver ---------------------------------------------------------------------------------------------------------

@@ -10,7 +10,8 @@
 namespace fa3 {
 namespace {
 
-// Within these the kernels' softcap * tanh(score / softcap) is right to a thousandth of a score; a larger cap drowns in fp32's rounding.
+// Within these the kernels' softcap * tanh(score / softcap) is right to a thousandth of a score; a larger cap drowns in
+// fp32's rounding.
 constexpr double kMinSoftcap = 1e-3, kMaxSoftcap = 1e4;
 
 struct Named {
@@ -230,7 +231,8 @@ void check_forward(const Fa3Forward& f) {
   if (batch > std::numeric_limits<int32_t>::max() / heads_q) {
     fail(FA3_VALUE_ERROR, "batch ", batch, " x ", heads_q, " heads exceed 2^31 - 1; split the batch");
   }
-  if (f.num_splits < 0) fail(FA3_VALUE_ERROR, "num_splits is ", f.num_splits, "; 0 (chosen), 1 (none) or more are allowed");
+  if (f.num_splits < 0)
+    fail(FA3_VALUE_ERROR, "num_splits is ", f.num_splits, "; 0 (chosen), 1 (none) or more are allowed");
   if (!std::isfinite(static_cast<float>(f.softmax_scale))) {
     fail(FA3_VALUE_ERROR, "softmax_scale is ", f.softmax_scale, "; it must be a finite float32");
   }

@@ -64,8 +64,7 @@ std::unique_ptr<const Device> query_device(int32_t ordinal) {
   device->sms = attribute(driver, device->handle, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   device->l2_bytes = attribute(driver, device->handle, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
   device->sm_threads = attribute(driver, device->handle, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
-  device->sm_shared_bytes =
-      attribute(driver, device->handle, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR);
+  device->sm_shared_bytes = attribute(driver, device->handle, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR);
   return device;
 }
 

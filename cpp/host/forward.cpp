@@ -37,9 +37,11 @@ Lengths lengths_of(const Fa3Forward& f) {
   return {batch, seqlen_q, seqlen_k, rows_q, rows_k};
 }
 
-// Pairs of (batch, query head) of a section, see tile_scheduler.h: their K and V fill 9/16 of L2, which leaves the rest for Q, O and
-// what is on its way. Sections are of equal size, or the last could hold too few tiles to keep every SM busy.
-int64_t heads_per_section(const Lengths& lengths, int64_t heads_q, int64_t heads_k, int64_t head_dim, int64_t l2_bytes) {
+// Pairs of (batch, query head) of a section, see tile_scheduler.h: their K and V fill 9/16 of L2, which leaves the rest
+// for Q, O and what is on its way. Sections are of equal size, or the last could hold too few tiles to keep every SM
+// busy.
+int64_t heads_per_section(const Lengths& lengths, int64_t heads_q, int64_t heads_k, int64_t head_dim,
+                          int64_t l2_bytes) {
   const int64_t kv_bytes = 2 * std::max<int64_t>(lengths.seqlen_k, 1) * head_dim * 2;
   const int64_t most = std::max<int64_t>(l2_bytes / 16 * 9 / kv_bytes, 1);
   const int64_t kv_heads = lengths.batch * heads_k;
@@ -143,8 +145,9 @@ int32_t splits_of(const Fa3Forward& f, const Fa3Variant& variant, const Device& 
                   int64_t tiles) {
   if (not variant.splits_keys || f.num_splits == 1) return 1;
   constexpr int32_t kReservedBytes = 1024;  // of shared memory, for each CTA
-  const int32_t ctas_of_sm = std::max(1, std::min(device.sm_threads / variant.threads,
-                                                  device.sm_shared_bytes / (variant.dynamic_shared_bytes + kReservedBytes)));
+  const int32_t ctas_of_sm =
+      std::max(1, std::min(device.sm_threads / variant.threads,
+                           device.sm_shared_bytes / (variant.dynamic_shared_bytes + kReservedBytes)));
   const int64_t key_blocks = (keys_of_tile(p, variant) + variant.block_n - 1) / variant.block_n;
   const int32_t splits = choose_splits(f.num_splits, tiles, key_blocks, int64_t{device.sms} * ctas_of_sm);
   const int64_t largest_grid = std::max(tiles * splits, int64_t{p.seqlen_q} * p.heads_q * p.batch);

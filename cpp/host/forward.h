@@ -16,7 +16,8 @@ void check_append(const Fa3Append& append);
 // The class of a call whose arguments are good.
 Problem problem_of(const Fa3Forward& forward);
 
-// Tiles of the variant, 0 when there is nothing to write. Fills everything of `params` but ticket and splits whenever it isn't 0.
+// Tiles of the variant, 0 when there is nothing to write. Fills everything of `params` but ticket and splits whenever
+// it isn't 0.
 int64_t plan_forward(const Fa3Forward& forward, const Fa3Variant& variant, int64_t l2_bytes, ForwardParams& params);
 
 // Bytes that launch_forward needs at forward.workspace.

@@ -22,7 +22,8 @@ void check(const Fa3Variant& v) {
     fail(FA3_BUILD_ERROR, "variant ", v.name, " states impossible values; rebuild its cell");
   }
   if (not v.splits_keys && v.layouts >> FA3_LAYOUT_PAGED & 1) {
-    fail(FA3_BUILD_ERROR, "variant ", v.name, " can't read a page table, but is to serve paged tensors; rebuild its cell");
+    fail(FA3_BUILD_ERROR, "variant ", v.name,
+         " can't read a page table, but is to serve paged tensors; rebuild its cell");
   }
   if (by_tma && v.layouts != 1 << FA3_LAYOUT_ALIGNED) {
     fail(FA3_BUILD_ERROR, "variant ", v.name, " loads by TMA, so it can serve aligned tensors only; rebuild its cell");

@@ -5,8 +5,8 @@
 namespace fa3 {
 namespace {
 
-// In the time that a CTA takes for a block of keys: to start, fill its pipeline and merge its warps; the combine kernel; what that takes
-// for one split more.
+// In the time that a CTA takes for a block of keys: to start, fill its pipeline and merge its warps; the combine
+// kernel; what that takes for one split more.
 constexpr double kStart = 4, kCombine = 5, kSplit = 0.05;
 
 int64_t ceil_div(int64_t a, int64_t b) {

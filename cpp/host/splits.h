@@ -7,8 +7,8 @@ namespace fa3 {
 
 inline constexpr int64_t kMaxSplits = 256;
 
-// `requested`, or if that is 0 the number with which `tiles` tiles of `key_blocks` blocks end soonest on a GPU that runs `slots` CTAs at
-// once. At least 1, at most a split a block.
+// `requested`, or if that is 0 the number with which `tiles` tiles of `key_blocks` blocks end soonest on a GPU that
+// runs `slots` CTAs at once. At least 1, at most a split a block.
 int32_t choose_splits(int64_t requested, int64_t tiles, int64_t key_blocks, int64_t slots);
 
 }  // namespace fa3

@@ -10,8 +10,8 @@ namespace {
 
 constexpr int32_t kProbes = 64;
 
-// An open hash table without locks, in which a stream's place is its ticket. Ids are unique for the life of the process,
-// whatever the device, and never used again; so places are not given back.
+// An open hash table without locks, in which a stream's place is its ticket. Ids are unique for the life of the
+// process, whatever the device, and never used again; so places are not given back.
 int32_t stream_ticket(uint64_t stream_id) {
   static std::array<std::atomic<uint64_t>, kTicketCounters> owners{};
   const uint64_t key = stream_id + 1;  // 0 is a free place

@@ -1,4 +1,5 @@
-// TMA: tiles of tensors described by a tensor map, copied to shared memory by one thread (PTX ISA, "cp.async.bulk.tensor", sm_90).
+// TMA: tiles of tensors described by a tensor map, copied to shared memory by one thread (PTX ISA,
+// "cp.async.bulk.tensor", sm_90).
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,10 @@
-// wgmma: matrix multiply-accumulate of a warpgroup, asynchronous, fp32 accumulators in registers (PTX ISA, "wgmma", sm_90a).
+// wgmma: matrix multiply-accumulate of a warpgroup, asynchronous, fp32 accumulators in registers (PTX ISA, "wgmma",
+// sm_90a).
 //
-// A warpgroup is four consecutive warps whose first index is a multiple of four; warp w owns rows 16w..16w+15 of the 64. In each warp
-// the accumulator of an n8 column tile is laid out as d of m16n8k16 (see mma.cuh), and so is A when it comes from registers.
-// B comes from shared memory through a descriptor: N x 16 elements, K-major (kTransB = 0), or 16 x N, MN-major (kTransB = 1).
+// A warpgroup is four consecutive warps whose first index is a multiple of four; warp w owns rows 16w..16w+15 of the
+// 64. In each warp the accumulator of an n8 column tile is laid out as d of m16n8k16 (see mma.cuh), and so is A when it
+// comes from registers. B comes from shared memory through a descriptor: N x 16 elements, K-major (kTransB = 0),
+// or 16 x N, MN-major (kTransB = 1).
 #pragma once
 
 #include <cstdint>
@@ -33,7 +35,8 @@ __device__ __forceinline__ void wgmma_pin(float (&d)[kCount]) {
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
 
-// Zeroes accumulators at this very place: a plain assignment may be moved under a running wgmma, which serialises it (C7515).
+// Zeroes accumulators at this very place: a plain assignment may be moved under a running wgmma, which serialises it
+// (C7515).
 template <int kCount>
 __device__ __forceinline__ void wgmma_clear(float (&d)[kCount]) {
 #pragma unroll
@@ -43,7 +46,8 @@ __device__ __forceinline__ void wgmma_clear(float (&d)[kCount]) {
 template <typename Element, int kN, int kTransB>
 struct Wgmma;
 
-// Operand lists of 8 * n accumulators, and the one asm statement that all shapes share: operand numbers must be literals.
+// Operand lists of 8 * n accumulators, and the one asm statement that all shapes share: operand numbers must be
+// literals.
 // clang-format off
 #define FA3_LIST_1 "%0, %1, %2, %3, %4, %5, %6, %7"
 #define FA3_LIST_2 FA3_LIST_1 ", " "%8, %9, %10, %11, %12, %13, %14, %15"

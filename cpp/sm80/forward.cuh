@@ -22,8 +22,8 @@
 
 namespace fa3::sm80 {
 
-// What a CTA knows of the tile it works on. It stays in shared memory, because at head_dim 128 accumulators and fragments
-// take every register.
+// What a CTA knows of the tile it works on. It stays in shared memory, because at head_dim 128 accumulators and
+// fragments take every register.
 struct TileState {
   const uint16_t *k, *v;  // row 0 of the sequence and head
   Sequence sequence;
@@ -71,8 +71,8 @@ struct ForwardTile {
     store(softmax, out);
   }
 
-  // Copies run one block ahead. With two stages, K and V of a block travel together and one barrier a block does; with one
-  // stage, V arrives under Q K^T and the next K under P V.
+  // Copies run one block ahead. With two stages, K and V of a block travel together and one barrier a block does; with
+  // one stage, V arrives under Q K^T and the next K under P V.
   __device__ __forceinline__ void walk(const ScoreTransform& transform, Softmax& softmax,
                                        typename Mma::Output& out) const {
     const auto k_tile = [&](int stage) { return shared + Traits::kTileBytesQ + 2 * stage * Traits::kTileBytesKV; };
@@ -147,8 +147,8 @@ struct ForwardTile {
     }
   }
 
-  // Normalises, converts, and writes full 16-byte chunks by way of this warp's own rows of the Q tile, which no other warp
-  // reads and this one needs no more.
+  // Normalises, converts, and writes full 16-byte chunks by way of this warp's own rows of the Q tile, which no other
+  // warp reads and this one needs no more.
   __device__ __forceinline__ void store(const Softmax& softmax, const typename Mma::Output& out) const {
     const Sequence sequence = state.sequence;
     const int first_row = state.first_row + warp_row();
@@ -222,9 +222,15 @@ __device__ __forceinline__ void forward(const ForwardParams& p) {
 
 template <typename Traits>
 constexpr VariantInfo variant_info(int32_t is_bf16) {
-  return {kForwardAbiVersion, Traits::kHeadDim, Traits::kBlockM,
-          Traits::kBlockN,    Traits::kThreads, Traits::kSharedBytes,
-          Traits::kStages,    is_bf16,          0,
+  return {kForwardAbiVersion,
+          Traits::kHeadDim,
+          Traits::kBlockM,
+          Traits::kBlockN,
+          Traits::kThreads,
+          Traits::kSharedBytes,
+          Traits::kStages,
+          is_bf16,
+          0,
           0};
 }
 

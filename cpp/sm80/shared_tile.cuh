@@ -20,8 +20,8 @@ struct SharedTile {
   // To be XORed onto the chunk index of `row`.
   __device__ static constexpr uint32_t swizzle(uint32_t row) { return kSwizzle == 8 ? row & 7 : (row >> 1) & 3; }
 
-  // Byte offset inside a row of chunk `fixed + lane`, where `fixed` is even and known at compile time, lane is 0 or 1 and
-  // `lane_bytes` is (lane ^ swizzle(row)) * 16.
+  // Byte offset inside a row of chunk `fixed + lane`, where `fixed` is even and known at compile time, lane is 0 or 1
+  // and `lane_bytes` is (lane ^ swizzle(row)) * 16.
   __device__ static constexpr uint32_t chunk_offset(uint32_t lane_bytes, int fixed) {
     return (lane_bytes ^ ((fixed % kSwizzle) * 16)) + (fixed / kSwizzle) * kSwizzle * 16;
   }

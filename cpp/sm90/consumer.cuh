@@ -1,7 +1,7 @@
 // A consumer warpgroup: 64 query rows of each tile, S = Q K^T and O += P V by wgmma with S, P and O in registers.
 //
-// Q K^T of a block is issued before P V of the block before, so that the tensor cores work under the softmax in between; and at
-// a tile's end, before O is stored, Q K^T of the next tile's first block.
+// Q K^T of a block is issued before P V of the block before, so that the tensor cores work under the softmax in
+// between; and at a tile's end, before O is stored, Q K^T of the next tile's first block.
 #pragma once
 
 #include <cstdint>
@@ -107,13 +107,14 @@ class Consumer {
     if (leader_) ptx::mbarrier_arrive(ptx::shared_address(&barrier));
   }
 
-  // This thread has read all it needs of Q and of the tile's state. Not held until the output is stored: tiles without keys may come
-  // in between, and the producer needs a stage for each.
+  // This thread has read all it needs of Q and of the tile's state. Not held until the output is stored: tiles without
+  // keys may come in between, and the producer needs a stage for each.
   __device__ __forceinline__ void release_tile() const {
     ptx::mbarrier_arrive(ptx::shared_address(&shared_.q_empty[q_.stage()]));
   }
 
-  // The tile's last Q K^T is done. With one stage for Q this is told as soon as that is so: the next Q has a block's time to come.
+  // The tile's last Q K^T is done. With one stage for Q this is told as soon as that is so: the next Q has a block's
+  // time to come.
   __device__ __forceinline__ void leave_tile() {
     output_ = OutputTile(tile());
     release_tile();
@@ -212,8 +213,8 @@ class Consumer {
     }
   }
 
-  // Rows of V past the sequence's keys may hold anything, and 0 * NaN is NaN. TMA zeroes what is past the tensor; what is past a
-  // sequence inside it is overwritten here. All groups write the same zeros, each before its own P V.
+  // Rows of V past the sequence's keys may hold anything, and 0 * NaN is NaN. TMA zeroes what is past the tensor; what
+  // is past a sequence inside it is overwritten here. All groups write the same zeros, each before its own P V.
   __device__ __forceinline__ void clear_past_keys(int block) {
     if (p_.cu_seqlens_k == nullptr && p_.seqused_k == nullptr) return;
     const int keys = tile().window.used_k - block * kN;

@@ -1,5 +1,5 @@
-// The Hopper forward kernel: a persistent grid; in each CTA a producer warpgroup, of which one thread loads by TMA, and one to three
-// consumer warpgroups that multiply by wgmma.
+// The Hopper forward kernel: a persistent grid; in each CTA a producer warpgroup, of which one thread loads by TMA, and
+// one to three consumer warpgroups that multiply by wgmma.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace fa3::sm90 {
 
 template <typename Traits>
 __device__ __forceinline__ void forward(const TmaForwardParams& params) {
-  // Without static shared memory the dynamic part starts at a multiple of 1024; aligning it by hand would hide from the compiler
-  // that it is shared.
+  // Without static shared memory the dynamic part starts at a multiple of 1024; aligning it by hand would hide from the
+  // compiler that it is shared.
   extern __shared__ __align__(1024) uint8_t storage[];
   SharedStorage<Traits>& shared = *reinterpret_cast<SharedStorage<Traits>*>(storage);
   if (threadIdx.x == 0) {
@@ -35,10 +35,11 @@ __device__ __forceinline__ void forward(const TmaForwardParams& params) {
 
 template <typename Traits>
 constexpr VariantInfo variant_info(int32_t is_bf16) {
-  return {kForwardAbiVersion, Traits::kHeadDim, Traits::kBlockM,
-          Traits::kBlockN,    Traits::kThreads, static_cast<int32_t>(sizeof(SharedStorage<Traits>)),
-          Traits::kStages,    is_bf16,          Traits::kPanel,
-          0};
+  return {kForwardAbiVersion, Traits::kHeadDim,
+          Traits::kBlockM,    Traits::kBlockN,
+          Traits::kThreads,   static_cast<int32_t>(sizeof(SharedStorage<Traits>)),
+          Traits::kStages,    is_bf16,
+          Traits::kPanel,     0};
 }
 
 }  // namespace fa3::sm90

@@ -28,8 +28,8 @@ class Producer {
     TileWalk<Traits::kBlockM, Traits::kBlockN, decltype(draw)> walk(p, blockIdx.x, gridDim.x, draw);
     shared.state[0].valid = 0;
     int slot = 0, slot_before = -1;  // of the tile whose last block of V is still to be loaded
-    // In the order of need: Q K^T of a block comes before P V of the block before, and its stage is free earlier. So does the next
-    // tile's Q, unless it must wait for this tile's end.
+    // In the order of need: Q K^T of a block comes before P V of the block before, and its stage is free earlier. So
+    // does the next tile's Q, unless it must wait for this tile's end.
 #pragma unroll 1
     while (true) {
       if (Traits::kStagesQ == 1 && slot_before >= 0) load_last_v(slot_before);
@@ -65,16 +65,16 @@ class Producer {
   __device__ __forceinline__ void load_k(const Keys& keys, int block) {
     const int stage = k.stage();
     ptx::mbarrier_wait(ptx::shared_address(&shared.k_empty[stage]), k.parity());
-    load<Traits::kBlockN>(shared.k[stage], params.k, shared.k_full[stage], keys.row + block * Traits::kBlockN, keys.head,
-                          keys.batch);
+    load<Traits::kBlockN>(shared.k[stage], params.k, shared.k_full[stage], keys.row + block * Traits::kBlockN,
+                          keys.head, keys.batch);
     k.advance();
   }
 
   __device__ __forceinline__ void load_v(const Keys& keys, int block) {
     const int stage = v.stage();
     ptx::mbarrier_wait(ptx::shared_address(&shared.v_empty[stage]), v.parity());
-    load<Traits::kBlockN>(shared.v[stage], params.v, shared.v_full[stage], keys.row + block * Traits::kBlockN, keys.head,
-                          keys.batch);
+    load<Traits::kBlockN>(shared.v[stage], params.v, shared.v_full[stage], keys.row + block * Traits::kBlockN,
+                          keys.head, keys.batch);
     v.advance();
   }
 

@@ -1,9 +1,10 @@
-// Online softmax over one warpgroup accumulator: each thread holds two rows' scores, a row's keys spread over four lanes.
+// Online softmax over one warpgroup accumulator: each thread holds two rows' scores, a row's keys spread over four
+// lanes.
 //
-// Optimistic: a block's scores become probabilities by the reference that the blocks before have left, without looking for their
-// maximum. Only if that makes them large is the maximum found, the reference moved to it, and the block done again from its
-// scores; it is rare, and saves a comparison an element, four shuffles, and the rescale of the output. Unlike
-// attention/online_softmax.cuh, which looks before it exponentiates.
+// Optimistic: a block's scores become probabilities by the reference that the blocks before have left, without looking
+// for their maximum. Only if that makes them large is the maximum found, the reference moved to it, and the block done
+// again from its scores; it is rare, and saves a comparison an element, four shuffles, and the rescale of the output.
+// Unlike attention/online_softmax.cuh, which looks before it exponentiates.
 #pragma once
 
 #include <cfloat>
@@ -16,8 +17,8 @@ namespace fa3::sm90 {
 
 template <typename Element>
 class RowSoftmax {
-  // Of a lane's sum over a block, so that no probability overflows fp16. Smaller ones lose nothing: the largest of a row is at
-  // least 1 from the block on that set its reference.
+  // Of a lane's sum over a block, so that no probability overflows fp16. Smaller ones lose nothing: the largest of a
+  // row is at least 1 from the block on that set its reference.
   static constexpr float kLimit = 16384.f;
 
  public:
@@ -31,8 +32,8 @@ class RowSoftmax {
     exponentiate(s, p, sum_);
   }
 
-  // A further block's scores to probabilities. True if a reference of the warp has moved: `rescale` then multiplies the output of the
-  // blocks before. Each row's reference is its own affair: it does not depend on its neighbours.
+  // A further block's scores to probabilities. True if a reference of the warp has moved: `rescale` then multiplies the
+  // output of the blocks before. Each row's reference is its own affair: it does not depend on its neighbours.
   template <int kCount>
   __device__ __forceinline__ bool update(const float (&s)[kCount], uint32_t (&p)[kCount / 2], float (&rescale)[2]) {
     float block_sum[2];

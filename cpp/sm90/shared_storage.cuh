@@ -1,6 +1,7 @@
 // Shared memory of the Hopper forward kernel, and the descriptors by which wgmma reads it.
 //
-// A tile of (rows, head_dim) elements is stored panel after panel: all rows of the first kPanel columns, then of the next.
+// A tile of (rows, head_dim) elements is stored panel after panel: all rows of the first kPanel columns, then of the
+// next.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +24,8 @@ struct SharedStorage {
   alignas(1024) uint8_t q[kStagesQ][Traits::kTileBytesQ];
   alignas(1024) uint8_t k[kStages][Traits::kTileBytesKV];
   alignas(1024) uint8_t v[kStages][Traits::kTileBytesKV];
-  // "full" ends a phase when TMA has filled the tile, "empty" when every consumer is done with it: a warpgroup for K and V,
-  // which only wgmma reads; a thread for Q, whose state each reads.
+  // "full" ends a phase when TMA has filled the tile, "empty" when every consumer is done with it: a warpgroup for K
+  // and V, which only wgmma reads; a thread for Q, whose state each reads.
   alignas(16) uint64_t q_full[kStagesQ], q_empty[kStagesQ];
   uint64_t k_full[kStages], k_empty[kStages], v_full[kStages], v_empty[kStages];
   TileState state[kStagesQ];  // travels with the Q tile
@@ -60,8 +61,9 @@ class RingPosition {
   int stage_ = 0, phase_;
 };
 
-// wgmma matrix descriptors (PTX ISA, "Matrix Descriptor Format"): addresses and offsets in units of 16 bytes. The upper word is
-// constant, and the lower made visibly uniform once: or else every wgmma waits for its own descriptor to reach a uniform register.
+// wgmma matrix descriptors (PTX ISA, "Matrix Descriptor Format"): addresses and offsets in units of 16 bytes. The upper
+// word is constant, and the lower made visibly uniform once: or else every wgmma waits for its own descriptor to reach
+// a uniform register.
 template <typename Traits>
 class Descriptor {
  public:
@@ -87,7 +89,8 @@ class Descriptor {
 
   __device__ __forceinline__ Descriptor(uint32_t tile, uint32_t leading)
       : low_(ptx::warp_uniform((tile & 0x3FFFF) >> 4 | leading >> 4 << 16)) {}
-  // A 64-bit addition would be two dependent instructions more by 12.4, and is no faster by 13.3. No carry leaves the address.
+  // A 64-bit addition would be two dependent instructions more by 12.4, and is no faster by 13.3. No carry leaves the
+  // address.
   __device__ __forceinline__ uint64_t at(uint32_t bytes) const {
     return uint64_t{kHigh} << 32 | (static_cast<uint32_t>(low_) + (bytes >> 4));
   }

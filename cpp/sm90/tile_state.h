@@ -23,8 +23,9 @@ struct TileState {
   FA3_HOST_DEVICE bool has_keys() const { return blocks.begin < blocks.end; }
 };
 
-// The first tile of a CTA is its own number; `draw` gives the others, as numbers from 0 in the order of asking over all CTAs. So
-// a CTA that got short tiles takes more of them. Every CTA draws until it is told to stop: num_tiles draws in all.
+// The first tile of a CTA is its own number; `draw` gives the others, as numbers from 0 in the order of asking over all
+// CTAs. So a CTA that got short tiles takes more of them. Every CTA draws until it is told to stop: num_tiles draws in
+// all.
 template <int kBlockM, int kBlockN, typename Draw>
 class TileWalk {
  public:

@@ -11,7 +11,8 @@ namespace fa3::splitkv {
 __device__ __forceinline__ void append(const AppendParams& p) {
   const int chunks = p.head_dim / 8;
   const int64_t total = int64_t{p.batch} * p.rows * p.heads * chunks;
-  for (int64_t i = int64_t{blockIdx.x} * kAppendThreads + threadIdx.x; i < total; i += int64_t{gridDim.x} * kAppendThreads) {
+  for (int64_t i = int64_t{blockIdx.x} * kAppendThreads + threadIdx.x; i < total;
+       i += int64_t{gridDim.x} * kAppendThreads) {
     const int64_t vector = i / chunks;
     const int column = static_cast<int>(i - vector * chunks) * 8;
     const int64_t row = vector / p.heads;

@@ -1,4 +1,5 @@
-// Merges the splits of each output row: the sum of their outputs, weighted by their shares of the softmax's denominator.
+// Merges the splits of each output row: the sum of their outputs, weighted by their shares of the softmax's
+// denominator.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,8 @@
 
 namespace fa3::splitkv {
 
-// A CTA a (query, head); its warps share the splits among them. Launch: seqlen_q * heads_q * batch CTAs, at least one a batch entry.
+// A CTA a (query, head); its warps share the splits among them. Launch: seqlen_q * heads_q * batch CTAs, at least one a
+// batch entry.
 template <typename Element, int kHeadDim>
 __device__ __forceinline__ void combine(const ForwardParams& p) {
   constexpr int kWarps = kCombineThreads / 32;

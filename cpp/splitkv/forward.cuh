@@ -1,8 +1,9 @@
 // The split-KV forward kernel: few query rows against many keys, paged or not, on any GPU from sm_80 on.
 //
 // Query heads that share a K/V head are rows of one tile, so that K and V are read once for all of them. A CTA owns one
-// (row tile, K/V head, batch entry) and one of num_splits ranges of its keys; inside, groups of warps take turns at steps of
-// keys, each with its own pipeline of copies, and merge at the end. What is left to merge between CTAs is in combine.cuh.
+// (row tile, K/V head, batch entry) and one of num_splits ranges of its keys; inside, groups of warps take turns at
+// steps of keys, each with its own pipeline of copies, and merge at the end. What is left to merge between CTAs is in
+// combine.cuh.
 #pragma once
 
 #include <cstdint>
@@ -97,9 +98,10 @@ class ForwardTile {
       const int head = state_.head_k * group_ + (state_.first_row + row) % group_;
       const bool valid = position < state_.window.used_q && chunk * 8 < p_.head_dim;
       const uint16_t* source = static_cast<const uint16_t*>(p_.q) + state_.batch * p_.q_stride.batch +
-                               (state_.sequence.q_row + position) * p_.q_stride.row + head * p_.q_stride.head + chunk * 8;
-      const uint32_t target = shared_ + row * Tile::kRowBytes + ((chunk % kLanes) ^ Tile::swizzle(row)) * 16 +
-                              chunk / kLanes * kLanes * 16;
+                               (state_.sequence.q_row + position) * p_.q_stride.row + head * p_.q_stride.head +
+                               chunk * 8;
+      const uint32_t target =
+          shared_ + row * Tile::kRowBytes + ((chunk % kLanes) ^ Tile::swizzle(row)) * 16 + chunk / kLanes * kLanes * 16;
       copy_chunk(target, source, valid, p_.q_aligned);
     }
   }
@@ -112,14 +114,16 @@ class ForwardTile {
     }
   }
 
-  // Of this lane's key in the step that begins at `key`. Looked up a step ahead: the page table is a trip to memory away.
+  // Of this lane's key in the step that begins at `key`. Looked up a step ahead: the page table is a trip to memory
+  // away.
   __device__ __forceinline__ Location locate(int key) const {
     if (p_.page_table == nullptr) return {};
     key += lane() % kKeys;
     if (key >= state_.window.used_k) return {};
     const int index = key / p_.page_size;
     const int page = p_.page_table[state_.batch * p_.page_table_stride + index];
-    return {clamp(page, 0, p_.num_pages - 1), key - index * p_.page_size};  // a page that lies is still one of the cache
+    // A page that lies is still one of the cache.
+    return {clamp(page, 0, p_.num_pages - 1), key - index * p_.page_size};
   }
 
   __device__ __forceinline__ void copy_kv(int stage, int key, Location located) const {
@@ -212,10 +216,11 @@ class ForwardTile {
   __device__ __forceinline__ void store(const Softmax& softmax, const typename Mma::Output& out) const {
     constexpr int kRows = Traits::kBlockM, kD = Traits::kHeadDim;
     extern __shared__ __align__(128) uint8_t tiles[];
-    float* outputs = reinterpret_cast<float*>(tiles);                    // (groups, rows, head_dim)
-    float* references = outputs + Traits::kKeyGroups * kRows * kD;       // (groups, rows)
-    float* totals = references + Traits::kKeyGroups * kRows;             // (groups, rows)
-    __syncthreads();  // every warp is done with Q, K and V
+    float* outputs = reinterpret_cast<float*>(tiles);               // (groups, rows, head_dim)
+    float* references = outputs + Traits::kKeyGroups * kRows * kD;  // (groups, rows)
+    float* totals = references + Traits::kKeyGroups * kRows;        // (groups, rows)
+    // Every warp is done with Q, K and V.
+    __syncthreads();
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int row = key_group() * kRows + warp_row() + r * 8 + lane() / 4;
@@ -251,7 +256,8 @@ class ForwardTile {
 #pragma unroll
       for (int c = 0; c < 8; ++c) sums[c] = has_keys ? sums[c] * inverse : 0.f;
       const float lse = has_keys ? reference + ptx::log2_approx(total) : -INFINITY;
-      const OutputRow target(p_, state_.batch, state_.head_k * group_ + packed % group_, state_.sequence.q_row + position);
+      const OutputRow target(p_, state_.batch, state_.head_k * group_ + packed % group_,
+                             state_.sequence.q_row + position);
       if (p_.num_splits == 1) {
         target.template store<Element>(p_, column, sums, lse);
       } else {
@@ -304,8 +310,16 @@ __device__ __forceinline__ void forward(const ForwardParams& p) {
 
 template <typename Traits>
 constexpr VariantInfo variant_info(int32_t is_bf16) {
-  return {kForwardAbiVersion, Traits::kHeadDim, Traits::kBlockM, Traits::kBlockN, Traits::kThreads, Traits::kSharedBytes,
-          Traits::kStages,    is_bf16,          0,               1};
+  return {kForwardAbiVersion,
+          Traits::kHeadDim,
+          Traits::kBlockM,
+          Traits::kBlockN,
+          Traits::kThreads,
+          Traits::kSharedBytes,
+          Traits::kStages,
+          is_bf16,
+          0,
+          1};
 }
 
 }  // namespace fa3::splitkv

@@ -17,7 +17,8 @@ struct OutputRow {
 
   // `row`: in the tensor's batch entry.
   __device__ __forceinline__ OutputRow(const ForwardParams& p, int batch, int head, int64_t row) {
-    out = static_cast<uint16_t*>(p.out) + batch * p.out_stride.batch + row * p.out_stride.row + head * p.out_stride.head;
+    out =
+        static_cast<uint16_t*>(p.out) + batch * p.out_stride.batch + row * p.out_stride.row + head * p.out_stride.head;
     index = batch * p.lse_batch_stride + head * p.lse_head_stride + row;
     count = p.cu_seqlens_q != nullptr ? p.heads_q * p.lse_head_stride : p.batch * p.lse_batch_stride;
     lse = p.lse + index;
@@ -32,7 +33,8 @@ struct OutputRow {
 
   // Eight columns of normalised output from `column` on, and with the first lse, which is in base 2.
   template <typename Element>
-  __device__ __forceinline__ void store(const ForwardParams& p, int column, const float (&values)[8], float lse2) const {
+  __device__ __forceinline__ void store(const ForwardParams& p, int column, const float (&values)[8],
+                                        float lse2) const {
     uint4 chunk;
     chunk.x = ptx::pack<Element>(values[0], values[1]), chunk.y = ptx::pack<Element>(values[2], values[3]);
     chunk.z = ptx::pack<Element>(values[4], values[5]), chunk.w = ptx::pack<Element>(values[6], values[7]);

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fa3_matrix.bench.correctness_command import REDUCED_PROBLEMS
 from fa3_matrix.bench.problems import Problem
 from fa3_matrix.bench.random_problems import (
     HEAD_DIMS,
@@ -121,7 +122,7 @@ def test_problems_are_legal_and_small(seed: int, reduced: bool):
 
 
 def test_the_reduced_set_meets_every_tile_height_and_mask():
-    problems = random_problems(0, 80, reduced=True)
+    problems = random_problems(0, REDUCED_PROBLEMS, reduced=True)
     assert {p.mask for p in problems} == {"full", "causal", "local"}
     assert {p.seqlen_q > 64 for p in problems} == {True, False}
     assert {p.is_packed for p in problems} == {True, False}

@@ -44,8 +44,9 @@ void tile_of(int32_t m_blocks, int32_t heads, int32_t batch, int32_t heads_per_s
   out[0] = tile.m_block, out[1] = tile.head, out[2] = tile.batch;
 }
 
-// Plays a persistent grid: in each turn the CTA that `order` names walks one tile, some having drawn its number ahead. Writes (batch, head, first_row) of every tile
-// handed out, and returns their number; `counter` is the kernel's ticket counter.
+// Plays a persistent grid: in each turn the CTA that `order` names walks one tile, some having drawn its number ahead.
+// Writes (batch, head, first_row) of every tile handed out, and returns their number; `counter` is the kernel's ticket
+// counter.
 int32_t walk_tiles(int32_t m_blocks, int32_t heads, int32_t batch, int32_t ctas, const int32_t* lengths, int32_t ticket,
                    const int32_t* order, int32_t turns, uint32_t* counter, int32_t capacity, int32_t* out) {
   fa3::ForwardParams p{};

@@ -1,4 +1,5 @@
-// One kernel a wrapper of the PTX layer that needs no more than Ampere. tests/gpu/test_ptx.py launches them and knows what is right.
+// One kernel a wrapper of the PTX layer that needs no more than Ampere. tests/gpu/test_ptx.py launches them and knows
+// what is right.
 #include <cstdint>
 
 #include "ptx/cp_async.cuh"

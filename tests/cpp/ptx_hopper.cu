@@ -1,4 +1,5 @@
-// Kernels for Hopper's wrappers of the PTX layer but wgmma. tests/gpu/test_ptx.py launches them and knows what is right.
+// Kernels for Hopper's wrappers of the PTX layer but wgmma. tests/gpu/test_ptx.py launches them and knows what is
+// right.
 #include <cstdint>
 
 #include "ptx/mbarrier.cuh"
@@ -48,8 +49,8 @@ extern "C" __global__ void mbarrier_ring(uint4* seen, int phases) {
   }
 }
 
-// Boxes side by side under one barrier, as the forward kernel loads the panels of a tile; the last warp's first thread loads. The
-// bytes are announced, and so the one arrival made, long before the first box is asked for.
+// Boxes side by side under one barrier, as the forward kernel loads the panels of a tile; the last warp's first thread
+// loads. The bytes are announced, and so the one arrival made, long before the first box is asked for.
 extern "C" __global__ void tma_boxes(const __grid_constant__ TensorMap map, uint4* out, int column, int row, int head,
                                      int batch, int boxes, int box_columns, int box_bytes) {
   const int guarded_bytes = boxes * box_bytes + 1024;
@@ -95,8 +96,8 @@ extern "C" __global__ void named_barriers(uint2* seen, int id, int rounds) {
   }
 }
 
-// The forward kernel's trade: one warpgroup's registers for more in two others, which then keep 200 values across a barrier.
-// The launch bounds give each of the 384 threads 168 at first.
+// The forward kernel's trade: one warpgroup's registers for more in two others, which then keep 200 values across a
+// barrier. The launch bounds give each of the 384 threads 168 at first.
 extern "C" __global__ void __launch_bounds__(384, 1) setmaxnreg(const float* in, float* out) {
   constexpr int kValues = 200;
   if (threadIdx.x < 128) {

@@ -12,6 +12,8 @@ from fa3_matrix.matrix.target import Target
 from fa3_matrix.ops import library
 from fa3_matrix.ops.builds import Build, Variant
 
+from ..forward_params import ParamsStruct
+
 _SHORT, _LONG = (0, 6), (7, 16)
 
 
@@ -138,35 +140,6 @@ class AppendStruct(ctypes.Structure):
 
     _fields_ = tuple(
         (name, TensorStruct) for name in ("k_cache", "v_cache", "k", "v", "lengths", "page_table")
-    )
-
-
-class Strides(ctypes.Structure):
-    """``fa3::Strides``."""
-
-    _fields_ = tuple((name, ctypes.c_int64) for name in ("batch", "row", "head"))
-
-
-class ParamsStruct(ctypes.Structure):
-    """``fa3::ForwardParams``."""
-
-    _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("q", "k", "v", "out", "lse")),
-        *((f"{name}_stride", Strides) for name in ("q", "k", "v", "out")),
-        *((f"lse_{name}_stride", ctypes.c_int64) for name in ("batch", "head")),
-        *((f"cu_seqlens_{name}", ctypes.c_void_p) for name in "qk"),
-        *((f"seqused_{name}", ctypes.c_void_p) for name in "qk"),
-        ("page_table", ctypes.c_void_p),
-        ("page_table_stride", ctypes.c_int64),
-        *((name, ctypes.c_int32) for name in ("batch", "heads_q", "heads_k")),
-        *((name, ctypes.c_int32) for name in ("seqlen_q", "seqlen_k", "total_q", "total_k")),
-        *((name, ctypes.c_int32) for name in ("head_dim", "page_size", "num_pages", "added_k")),
-        *((name, ctypes.c_float) for name in ("softmax_scale", "softcap")),
-        *((name, ctypes.c_int32) for name in ("window_left", "window_right")),
-        *((name, ctypes.c_int32) for name in ("num_m_blocks", "heads_per_section")),
-        *((name, ctypes.c_int32) for name in ("q_aligned", "kv_aligned", "ticket")),
-        ("num_splits", ctypes.c_int32),
-        *((f"partial_{name}", ctypes.c_void_p) for name in ("out", "lse")),
     )
 
 

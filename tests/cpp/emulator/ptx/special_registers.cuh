@@ -1,0 +1,17 @@
+// Stand-in for cpp/ptx/special_registers.cuh.
+#pragma once
+
+#include "emulator.h"
+
+namespace fa3::ptx {
+
+inline uint32_t thread_index() {
+  return threadIdx.x;
+}
+inline int warp_uniform(int value) {
+  const int uniform = __shfl_sync(~0u, value, 0);
+  if (uniform != value) throw emulator::Failure("warp_uniform of a value that is not");
+  return uniform;
+}
+
+}  // namespace fa3::ptx

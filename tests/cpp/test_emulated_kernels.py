@@ -1,0 +1,130 @@
+"""The kernels' own source, run on the CPU thread by thread and held against fp32 references: see emulator/emulator.h.
+
+What it shows is that every thread comes to an end, that no tile is missed, and that masks, packing, paging and merging are right,
+whatever the order in which threads and copies get their turn. That the instructions do what their stand-ins do is for the GPU's tests.
+"""
+
+import shutil
+from collections.abc import Callable
+
+import pytest
+
+from fa3_matrix.bench.correctness import Tally, run
+from fa3_matrix.bench.problems import Problem
+from fa3_matrix.bench.random_problems import random_problems
+
+from .emulation import EmulatedBuild
+
+_MOST_SCORES = 40_000  # a second's work
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ to compile the kernels with")
+
+
+@pytest.fixture(scope="module")
+def hopper(tmp_path_factory) -> EmulatedBuild:
+    return EmulatedBuild("sm90", tmp_path_factory.mktemp("hopper"))
+
+
+def tally(build: EmulatedBuild, problem: Problem) -> Tally:
+    return run([problem], {"emulated": build}, "cpu", poison=False)["emulated"]
+
+
+def check(build: EmulatedBuild, problem: Problem) -> None:
+    failures = tally(build, problem).failures
+    assert not failures, f"{build.variant(problem).name}: {failures[0].reason}"
+
+
+def small(build: EmulatedBuild, wanted: Callable[[Problem], bool], seed: int, count: int) -> list[Problem]:
+    """Random problems that the emulator ends within seconds."""
+    found = [
+        problem
+        for problem in random_problems(seed, 3000, reduced=True)
+        if problem.scores <= _MOST_SCORES and wanted(problem)
+    ]
+    assert len(found) >= count
+    return found[:count]
+
+
+@pytest.mark.parametrize(
+    "kernel,dtype,head_dim",
+    [
+        ("sm90", "bf16", 64),
+        ("sm90", "fp16", 96),
+        ("sm90", "bf16", 256),
+        ("sm80", "bf16", 64),
+        ("splitkv", "bf16", 64),
+        ("splitkv", "fp16", 256),
+    ],
+)
+def test_random_problems(hopper, kernel, dtype, head_dim):
+    def wanted(problem):
+        variant = hopper.variant(problem)
+        return (variant.kernel, variant.dtype, variant.head_dim) == (kernel, dtype, head_dim)
+
+    for problem in small(hopper, wanted, seed=head_dim, count=6):
+        check(hopper, problem)
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        # Three consumer warpgroups, which long queries have.
+        "dense_bf16_d64_h1-1_b1_q1100_k300_causal_s1",
+        "dense_bf16_d128_h1-1_b1_q2100_k90_s2",
+        # Rows of one warp that meet their first key in different blocks of keys.
+        "dense_bf16_d64_h2-1_b1_q70_k130_causal_s0",
+        # Tiles without keys between others, more of them than stages.
+        "varlen_bf16_d64_h2-1_q70.80.90.5.129_k0x3.130.0_causal_s3",
+        # Paged caches, split: fewer keys than splits, pages of one key, packed queries.
+        "cache_bf16_d64_h6-2_b3_q1_k192_uk192.0.77_p16_splits5_s4",
+        "cache_bf16_d64_h4-1_q1.0.3.70_k130_uk130.5.0.130_p1_splits2_causal_s5",
+        # New rows over a page's edge, past the capacity, and before the first key.
+        "cache_bf16_d64_h2-2_b3_q2_k64_uk20.70.2_p16_new8_splits2_causal_s6",
+    ],
+)
+def test_edges(hopper, problem):
+    check(hopper, Problem.parse(problem))
+
+
+@pytest.mark.parametrize(
+    "file,right,wrong,problem,reason",
+    [
+        (  # An exchange between lanes that only some take part in.
+            "sm90/row_softmax.cuh",
+            "? best : reference_[r]",
+            "? maximum(s, r) : reference_[r]",
+            "dense_bf16_d64_h2-1_b1_q70_k130_causal_s0",
+            "threads wait for what never comes",
+        ),
+        (  # One key too many.
+            "sm90/consumer.cuh",
+            "|| key >= end)",
+            "|| key > end)",
+            "dense_bf16_d64_h2-1_b1_q70_k130_causal_s0",
+            "x what is allowed",
+        ),
+        (  # V's stage is filled anew before it has been read.
+            "sm90/producer.cuh",
+            "&shared.v_empty[stage]), v.parity());",
+            "&shared.v_empty[stage]), v.parity() ^ 1);",
+            "dense_bf16_d64_h1-1_b1_q1100_k1500_s1",
+            "",
+        ),
+        (  # A step of keys is read before its copies have landed.
+            "splitkv/forward.cuh",
+            "cp_async_wait<Traits::kStages - 2>",
+            "cp_async_wait<Traits::kStages - 1>",
+            "dense_bf16_d64_h2-1_b1_q3_k300_s1",
+            "",
+        ),
+    ],
+)
+def test_a_broken_kernel_fails(tmp_path, file, right, wrong, problem, reason):
+    build = EmulatedBuild("sm90", tmp_path / "build")
+    source = tmp_path / "build" / "cpp" / file
+    text = source.read_text()
+    assert text.count(right) == 1
+    source.write_text(text.replace(right, wrong))
+    result = tally(build, Problem.parse(problem))
+    assert result.failures
+    assert reason in result.failures[0].reason
