@@ -9,6 +9,7 @@
 #include <cfloat>
 #include <cstdint>
 
+#include "attention/fragment_rows.cuh"
 #include "ptx/math.cuh"
 
 namespace fa3 {
@@ -56,10 +57,7 @@ struct OnlineSoftmax {
   }
 
   // The sum over all keys of row (m, r).
-  __device__ __forceinline__ float total(int m, int r) const {
-    const float s = sum[m][r] + __shfl_xor_sync(~0u, sum[m][r], 1);
-    return s + __shfl_xor_sync(~0u, s, 2);
-  }
+  __device__ __forceinline__ float total(int m, int r) const { return quad_sum(sum[m][r]); }
 
  private:
   template <int kTilesD>
@@ -68,8 +66,7 @@ struct OnlineSoftmax {
     for (int m = 0; m < kMmaM; ++m) {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        float best = fmaxf(maximum[m][r], __shfl_xor_sync(~0u, maximum[m][r], 1));
-        best = fmaxf(best, __shfl_xor_sync(~0u, best, 2));
+        const float best = quad_maximum(maximum[m][r]);
         const float next = best - kSlack > reference[m][r] ? best : reference[m][r];
         const float rescale = ptx::exp2_approx(reference[m][r] - next);  // 1 where nothing moved
         reference[m][r] = next;

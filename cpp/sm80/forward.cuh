@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "attention/forward_params.h"
+#include "attention/fragment_rows.cuh"
 #include "attention/mask.h"
 #include "attention/online_softmax.cuh"
 #include "attention/score_transform.cuh"
@@ -127,22 +128,14 @@ struct ForwardTile {
   }
 
   __device__ __forceinline__ void mask(int block, typename Mma::Scores& scores) const {
-    const int first_key = block * Traits::kBlockN + lane() % 4 * 2;
+    const int first_key = lane_key(block * Traits::kBlockN);
     const Window window = state.window;
 #pragma unroll
     for (int m = 0; m < Traits::kMmaM; ++m) {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        const KeyRange keys = window.keys(state.first_row + warp_row() + lane_row(m, r));
-        const int begin = keys.begin - first_key, end = keys.end - first_key;
-#pragma unroll
-        for (int n = 0; n < Mma::kTilesN; ++n) {
-#pragma unroll
-          for (int i = 0; i < 2; ++i) {
-            const int key = n * 8 + i;
-            if (key < begin || key >= end) scores[m][n][2 * r + i] = -INFINITY;
-          }
-        }
+        mask_row<Mma::kTilesN, true>(window.keys(state.first_row + warp_row() + lane_row(m, r)), first_key,
+                                     [&](int n, int i) -> float& { return scores[m][n][2 * r + i]; });
       }
     }
   }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "attention/fragment_rows.cuh"
 #include "attention/score_transform.cuh"
 #include "attention/tma_params.h"
 #include "ptx/mbarrier.cuh"
@@ -196,20 +197,11 @@ class Consumer {
 
   template <bool kHasLeft>
   __device__ __forceinline__ void mask(int block, const Window& window) {
-    const int first_key = block * kN + threadIdx.x % 4 * 2;
-    const int first_row = tile().first_row + row();
+    const int first_key = lane_key(block * kN), first_row = tile().first_row + row();
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const KeyRange keys = window.keys(first_row + 8 * r);
-      const int begin = keys.begin - first_key, end = keys.end - first_key;
-#pragma unroll
-      for (int n = 0; n < kN / 8; ++n) {
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          const int key = n * 8 + i;
-          if ((kHasLeft && key < begin) || key >= end) s_[4 * n + 2 * r + i] = -INFINITY;
-        }
-      }
+      mask_row<kN / 8, kHasLeft>(window.keys(first_row + 8 * r), first_key,
+                                 [&](int n, int i) -> float& { return s_[4 * n + 2 * r + i]; });
     }
   }
 

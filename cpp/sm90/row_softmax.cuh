@@ -10,6 +10,7 @@
 #include <cfloat>
 #include <cstdint>
 
+#include "attention/fragment_rows.cuh"
 #include "ptx/math.cuh"
 #include "ptx/mma.cuh"
 
@@ -58,17 +59,9 @@ class RowSoftmax {
   __device__ __forceinline__ float reference(int r) const { return reference_[r]; }
 
   // The sum over all keys of row r.
-  __device__ __forceinline__ float total(int r) const {
-    const float s = sum_[r] + __shfl_xor_sync(~0u, sum_[r], 1);
-    return s + __shfl_xor_sync(~0u, s, 2);
-  }
+  __device__ __forceinline__ float total(int r) const { return quad_sum(sum_[r]); }
 
  private:
-  __device__ __forceinline__ static float quad_maximum(float x) {
-    x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));
-    return fmaxf(x, __shfl_xor_sync(~0u, x, 2));
-  }
-
   // Of row r, in exponents.
   template <int kCount>
   __device__ __forceinline__ float maximum(const float (&s)[kCount], int r) const {

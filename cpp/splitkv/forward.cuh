@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "attention/forward_params.h"
+#include "attention/fragment_rows.cuh"
 #include "attention/mask.h"
 #include "attention/online_softmax.cuh"
 #include "attention/score_transform.cuh"
@@ -195,20 +196,13 @@ class ForwardTile {
   }
 
   __device__ __forceinline__ void mask(int first, typename Mma::Scores& scores) const {
-    const int first_key = first + lane() % 4 * 2;
+    const int first_key = lane_key(first);
     const Window window = state_.window;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const KeyRange keys = window.keys((state_.first_row + warp_row() + r * 8 + lane() / 4) / group_);
-      const int begin = keys.begin - first_key, end = keys.end - first_key;
-#pragma unroll
-      for (int n = 0; n < Mma::kTilesN; ++n) {
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          const int key = n * 8 + i;
-          if (key < begin || key >= end) scores[0][n][2 * r + i] = -INFINITY;
-        }
-      }
+      const int position = (state_.first_row + warp_row() + r * 8 + lane() / 4) / group_;
+      mask_row<Mma::kTilesN, true>(window.keys(position), first_key,
+                                   [&](int n, int i) -> float& { return scores[0][n][2 * r + i]; });
     }
   }
 

@@ -20,7 +20,11 @@ from ..forward_params import ParamsStruct, Strides
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-_SHARED = {"sm80": "fa3::sm80::tiles", "sm90": "fa3::sm90::storage", "splitkv": "fa3::splitkv::tiles"}
+_SHARED = {
+    "sm80": "fa3::sm80::tiles",
+    "sm90": "fa3::sm90::storage",
+    "splitkv": "fa3::splitkv::tiles",
+}
 _ELEMENTS = {"bf16": "Bf16", "fp16": "Fp16"}
 
 
@@ -142,12 +146,17 @@ class EmulatedBuild:
         lse = torch.full(lse_shape, torch.nan)
         group = heads_q // heads_k if variant.splits_keys else 1
         seqlen_q = min(problem.max_seqlen_q, rows_q) if packed else rows_q
-        capacity = k.shape[-3] * (inputs.page_table.shape[1] if inputs.page_table is not None else 1)
+        capacity = k.shape[-3] * (
+            inputs.page_table.shape[1] if inputs.page_table is not None else 1
+        )
         p = ParamsStruct()
         p.q, p.k, p.v, p.out, p.lse = (t.data_ptr() for t in (q, k, v, out, lse))
         p.q_stride, p.k_stride, p.v_stride, p.out_stride = map(_strides, (q, k, v, out))
         p.lse_batch_stride, p.lse_head_stride = (0 if packed else heads_q * rows_q), rows_q
-        p.cu_seqlens_q, p.cu_seqlens_k = _pointer(inputs.cu_seqlens_q), _pointer(inputs.cu_seqlens_k)
+        p.cu_seqlens_q, p.cu_seqlens_k = (
+            _pointer(inputs.cu_seqlens_q),
+            _pointer(inputs.cu_seqlens_k),
+        )
         p.seqused_q, p.seqused_k = _pointer(inputs.seqused_q), _pointer(inputs.seqused_k)
         if problem.is_cache:
             p.seqused_k = _pointer(inputs.cache_seqlens)
@@ -201,12 +210,19 @@ class EmulatedBuild:
 
 
 def _strides(tensor: torch.Tensor) -> Strides:
-    steps = [0 if size <= 1 else step for size, step in zip(tensor.shape, tensor.stride(), strict=True)]
+    steps = [
+        0 if size <= 1 else step for size, step in zip(tensor.shape, tensor.stride(), strict=True)
+    ]
     return Strides(steps[0] if tensor.dim() == 4 else 0, steps[-3], steps[-2])
 
 
 def _map_sizes(tensor: torch.Tensor) -> tuple[int, int, int, int]:
-    return tensor.shape[-1], tensor.shape[-3], tensor.shape[-2], (tensor.shape[0] if tensor.dim() == 4 else 1)
+    return (
+        tensor.shape[-1],
+        tensor.shape[-3],
+        tensor.shape[-2],
+        (tensor.shape[0] if tensor.dim() == 4 else 1),
+    )
 
 
 def _aligned(tensor: torch.Tensor) -> bool:

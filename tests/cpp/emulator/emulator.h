@@ -134,7 +134,8 @@ class Cta {
     std::copy_n(reinterpret_cast<const uint8_t*>(&value), sizeof(T), warp.values[lane].begin());
     sync(warp.gate, kWarp, what);
     std::array<T, kWarp> all;
-    for (uint32_t l = 0; l < kWarp; ++l) std::copy_n(warp.values[l].begin(), sizeof(T), reinterpret_cast<uint8_t*>(&all[l]));
+    for (uint32_t l = 0; l < kWarp; ++l)
+      std::copy_n(warp.values[l].begin(), sizeof(T), reinterpret_cast<uint8_t*>(&all[l]));
     sync(warp.gate, kWarp, what);
     return all;
   }

@@ -24,7 +24,8 @@ inline uint32_t swizzled(uint32_t address, uint32_t row_bytes) {
 
 namespace fa3::ptx {
 
-inline void tma_load(uint32_t shared, const TensorMap* map, uint32_t barrier, int column, int row, int head, int batch) {
+inline void tma_load(uint32_t shared, const TensorMap* map, uint32_t barrier, int column, int row, int head,
+                     int batch) {
   const auto& m = *reinterpret_cast<const emulator::MapOfTensor*>(map);
   const uint32_t row_bytes = static_cast<uint32_t>(2 * m.columns);
   if (shared % 1024 != 0) throw emulator::Failure("a swizzled tile must be aligned to its pattern");

@@ -32,7 +32,8 @@ struct MatrixOf {
 
   // K-major: row `n`, column `k` of 16.
   uint16_t k_major(int n, int k) const {
-    return read(start + static_cast<uint32_t>(n / 8) * stride + static_cast<uint32_t>(n % 8) * row_bytes + static_cast<uint32_t>(k) * 2);
+    return read(start + static_cast<uint32_t>(n / 8) * stride + static_cast<uint32_t>(n % 8) * row_bytes +
+                static_cast<uint32_t>(k) * 2);
   }
   // MN-major: row `k` of 16, column `n`; panels of columns follow after the leading offset.
   uint16_t mn_major(int n, int k) const {
