@@ -1,5 +1,5 @@
-// What every kernel does with the rows of its accumulators: a thread holds pairs of columns of each n8 tile, and a row is spread over
-// four lanes (see ptx/mma.cuh).
+// What every kernel does with the rows of its accumulators: a thread holds pairs of columns of each n8 tile, and a row
+// is spread over four lanes (see ptx/mma.cuh).
 #pragma once
 
 #include <cmath>
@@ -23,8 +23,8 @@ __device__ __forceinline__ int lane_key(int first) {
   return first + threadIdx.x % 4 * 2;
 }
 
-// Minus infinity for the keys that a row may not see. `score(n, i)`: this lane's of column tile n and half i, counted from `first_key` on.
-// Without kHasBegin, keys.begin is taken to be no later than that.
+// Minus infinity for the keys that a row may not see. `score(n, i)`: this lane's of column tile n and half i, counted
+// from `first_key` on. Without kHasBegin, keys.begin is taken to be no later than that.
 template <int kTilesN, bool kHasBegin, typename Score>
 __device__ __forceinline__ void mask_row(const KeyRange& keys, int first_key, const Score& score) {
   const int begin = keys.begin - first_key, end = keys.end - first_key;

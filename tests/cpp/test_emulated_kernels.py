@@ -100,7 +100,7 @@ def test_edges(hopper, problem):
             "threads wait for what never comes",
         ),
         (  # One key too many.
-            "sm90/consumer.cuh",
+            "attention/fragment_rows.cuh",
             "|| key >= end)",
             "|| key > end)",
             "dense_bf16_d64_h2-1_b1_q70_k130_causal_s0",
