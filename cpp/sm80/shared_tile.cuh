@@ -27,6 +27,16 @@ struct SharedTile {
   }
 };
 
+// Eight elements one by one, at any address; zeros, and nothing read, when `valid` is false.
+__device__ __forceinline__ uint4 gather(const uint16_t* source, bool valid) {
+  uint32_t words[4] = {};
+  if (valid) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) words[i] = source[2 * i] | uint32_t{source[2 * i + 1]} << 16;
+  }
+  return {words[0], words[1], words[2], words[3]};
+}
+
 // Copies `kRows` rows of up to kHeadDim elements from global memory; rows at or past `rows_left` and columns at or past
 // head_dim become zeros without being read. Each thread keeps the same columns for all rows, so addresses advance by
 // constants.
@@ -72,17 +82,6 @@ struct TileCopy {
         }
       }
     }
-  }
-
- private:
-  // Eight elements one by one: any stride and any base address.
-  __device__ static uint4 gather(const uint16_t* source, bool valid) {
-    uint32_t words[4] = {};
-    if (valid) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) words[i] = source[2 * i] | uint32_t{source[2 * i + 1]} << 16;
-    }
-    return {words[0], words[1], words[2], words[3]};
   }
 };
 

@@ -34,14 +34,6 @@ struct TileState {
   int32_t first_row;  // of the tile; rows are numbered position * group + head of the group
 };
 
-// Eight elements at any address.
-__device__ __forceinline__ uint4 gather(const uint16_t* source) {
-  uint32_t words[4];
-#pragma unroll
-  for (int i = 0; i < 4; ++i) words[i] = source[2 * i] | uint32_t{source[2 * i + 1]} << 16;
-  return {words[0], words[1], words[2], words[3]};
-}
-
 template <typename Traits>
 class ForwardTile {
   using Element = typename Traits::Element;
@@ -111,7 +103,7 @@ class ForwardTile {
     if (aligned) {
       ptx::cp_async_16(target, source, valid);
     } else {
-      ptx::store_shared(target, valid ? gather(source) : uint4{});
+      ptx::store_shared(target, sm80::gather(source, valid));
     }
   }
 
