@@ -52,12 +52,14 @@ def variant(name: str, head_dim: int, content: bytes) -> dict[str, Any]:
         "dynamic_shared_bytes": 98304,
         "occupancy": {"ctas_per_sm": 2, "warps_per_sm": 8, "limit": "registers"},
         "sass": {"instructions": 3456, "opcodes": {}, "sha256": ""},
-        "serves": {
-            "log2_seqlen_q": [0, 16],
-            "log2_seqlen_k": [0, 16],
-            "masks": ["full", "causal"],
-            "layouts": ["aligned", "unaligned"],
-        },
+        "serves": [
+            {
+                "log2_seqlen_q": [0, 16],
+                "log2_seqlen_k": [0, 16],
+                "masks": ["full", "causal"],
+                "layouts": ["aligned", "unaligned"],
+            }
+        ],
         "candidate": "",
     }
 

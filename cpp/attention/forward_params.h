@@ -10,7 +10,7 @@
 
 namespace fa3 {
 
-inline constexpr int32_t kForwardAbiVersion = 3;
+inline constexpr int32_t kForwardAbiVersion = 4;
 inline constexpr int32_t kTicketCounters = 16384;  // of each kernel with a persistent grid
 inline constexpr int32_t kCombineThreads = 128;    // of a combine kernel's CTA, which merges one row
 

@@ -1,7 +1,7 @@
 // The one argument of forward kernels that load by TMA.
 //
 // Maps have four dimensions (head_dim, row, head, batch entry), varlen tensors one batch entry, and zeros outside:
-// boxes of one swizzle panel of columns by VariantInfo::block_m (q) or block_n (k, v) rows.
+// boxes of one swizzle panel of columns by kQueryBoxRows (q) or VariantInfo::block_n (k, v) rows.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,8 @@
 #include "attention/forward_params.h"
 
 namespace fa3 {
+
+inline constexpr int kQueryBoxRows = 64;  // a warpgroup's
 
 // CUtensorMap, which only the driver may look into.
 struct alignas(64) TensorMap {

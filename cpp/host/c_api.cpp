@@ -115,7 +115,7 @@ int32_t fa3_choose_splits(int64_t requested, int64_t tiles, int64_t key_blocks, 
   return fa3::choose_splits(requested, tiles, key_blocks, slots);
 }
 
-int32_t fa3_plan(const Fa3Forward* forward, int32_t build, int64_t l2_bytes, void* params, int64_t params_bytes,
+int32_t fa3_plan(const Fa3Forward* forward, int32_t build, int32_t sms, void* params, int64_t params_bytes,
                  int32_t* variant, int64_t* tiles) {
   return status_of([&] {
     if (params_bytes != static_cast<int64_t>(sizeof(fa3::ForwardParams))) {
@@ -126,8 +126,8 @@ int32_t fa3_plan(const Fa3Forward* forward, int32_t build, int64_t l2_bytes, voi
     if (*variant == fa3::SelectionTable::kNone) {
       fa3::fail(FA3_NO_KERNEL_ERROR, "build ", b.name, " has no variant for this problem");
     }
-    *tiles = fa3::plan_forward(*forward, b.kernels[*variant]->variant(), l2_bytes,
-                               *static_cast<fa3::ForwardParams*>(params));
+    *tiles =
+        fa3::plan_forward(*forward, b.kernels[*variant]->variant(), sms, *static_cast<fa3::ForwardParams*>(params));
   });
 }
 

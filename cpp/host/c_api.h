@@ -131,10 +131,10 @@ typedef struct Fa3Append {
 // cache doesn't have are dropped. Uses the driver.
 FA3_API int32_t fa3_append(const Fa3Append* append, void* stream);
 
-// What fa3_forward would launch on a GPU with that much L2, from one build: the variant's index, its fa3::ForwardParams
+// What fa3_forward would launch on a GPU with that many SMs, from one build: the variant's index, its fa3::ForwardParams
 // (the ticket and splits aside, which a launch decides) and how many tiles its grid works off (0: nothing to launch).
 // Doesn't touch the driver.
-FA3_API int32_t fa3_plan(const Fa3Forward* forward, int32_t build, int64_t l2_bytes, void* params, int64_t params_bytes,
+FA3_API int32_t fa3_plan(const Fa3Forward* forward, int32_t build, int32_t sms, void* params, int64_t params_bytes,
                          int32_t* variant, int64_t* tiles);
 
 // How many CTAs should share a tile's keys: `requested` or, if that is 0, what ends soonest by a model of `tiles` tiles

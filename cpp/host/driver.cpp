@@ -62,7 +62,6 @@ std::unique_ptr<const Device> query_device(int32_t ordinal) {
   device->capability = 10 * attribute(driver, device->handle, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
                        attribute(driver, device->handle, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
   device->sms = attribute(driver, device->handle, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-  device->l2_bytes = attribute(driver, device->handle, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
   device->sm_threads = attribute(driver, device->handle, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
   device->sm_shared_bytes = attribute(driver, device->handle, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR);
   return device;

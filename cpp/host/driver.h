@@ -55,7 +55,6 @@ struct Device {
   int32_t ordinal;
   int32_t capability;  // 10 * major + minor
   int32_t sms;
-  int64_t l2_bytes;
   int32_t sm_threads, sm_shared_bytes;
   std::string name;
 

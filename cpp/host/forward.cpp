@@ -37,28 +37,29 @@ Lengths lengths_of(const Fa3Forward& f) {
   return {batch, seqlen_q, seqlen_k, rows_q, rows_k};
 }
 
-// Pairs of (batch, query head) of a section, see tile_scheduler.h: their K and V fill 9/16 of L2, which leaves the rest
-// for Q, O and what is on its way. Sections are of equal size, or the last could hold too few tiles to keep every SM
-// busy.
-int64_t heads_per_section(const Lengths& lengths, int64_t heads_q, int64_t heads_k, int64_t head_dim,
-                          int64_t l2_bytes) {
-  const int64_t kv_bytes = 2 * std::max<int64_t>(lengths.seqlen_k, 1) * head_dim * 2;
-  const int64_t most = std::max<int64_t>(l2_bytes / 16 * 9 / kv_bytes, 1);
-  const int64_t kv_heads = lengths.batch * heads_k;
-  const int64_t sections = (kv_heads + most - 1) / most;
-  return (kv_heads + sections - 1) / sections * (heads_q / heads_k);
+// Pairs of (batch, query head) of a section, see tile_scheduler.h: enough for a tile an SM, so that what runs at a time
+// shares K and V in L2. Two tiles under a mask, which makes them of different length: the last section should hold short
+// ones to fill the gaps. All sections are of about the same size.
+int64_t heads_per_section(int64_t kv_heads, int64_t heads_of_kv, int64_t m_blocks, bool masked, int32_t sms) {
+  const int64_t least_tiles = int64_t{sms} * (masked ? 2 : 1);
+  const int64_t tiles_of_kv = m_blocks * heads_of_kv;
+  const int64_t wanted = (least_tiles + tiles_of_kv - 1) / tiles_of_kv;
+  const int64_t sections = (kv_heads + wanted - 1) / wanted;
+  return (kv_heads + sections - 1) / sections * heads_of_kv;
 }
 
 }  // namespace
 
 Problem problem_of(const Fa3Forward& f) {
   const Lengths lengths = lengths_of(f);
-  const Window window = normalised_window(f.causal, f.window_left, f.window_right, lengths.rows_q, lengths.rows_k);
-  return {f.q.dtype,       static_cast<int32_t>(size_of(f.q, kHeadDim)), window.mask, layout_of(f), lengths.seqlen_q,
-          lengths.seqlen_k};
+  // As stated, even where the tensors have fewer rows: what a sequence's result is must not depend on the others.
+  const int64_t seqlen_q = is_packed(f) ? f.max_seqlen_q : lengths.rows_q;
+  const int64_t seqlen_k = f.kind == FA3_VARLEN ? f.max_seqlen_k : lengths.rows_k;
+  const Window window = normalised_window(f.causal, f.window_left, f.window_right, seqlen_q, seqlen_k);
+  return {f.q.dtype, static_cast<int32_t>(size_of(f.q, kHeadDim)), window.mask, layout_of(f), seqlen_q, seqlen_k};
 }
 
-int64_t plan_forward(const Fa3Forward& f, const Fa3Variant& variant, int64_t l2_bytes, ForwardParams& p) {
+int64_t plan_forward(const Fa3Forward& f, const Fa3Variant& variant, int32_t sms, ForwardParams& p) {
   const Lengths lengths = lengths_of(f);
   const int64_t heads_q = size_of(f.q, kHead);
   const int64_t heads_k = size_of(f.k, kHead);
@@ -111,7 +112,8 @@ int64_t plan_forward(const Fa3Forward& f, const Fa3Variant& variant, int64_t l2_
   p.window_left = window.left;
   p.window_right = window.right;
   p.num_m_blocks = static_cast<int32_t>(m_blocks);
-  p.heads_per_section = static_cast<int32_t>(heads_per_section(lengths, heads_q, heads_k, head_dim, l2_bytes));
+  p.heads_per_section = static_cast<int32_t>(
+      heads_per_section(lengths.batch * heads_k, heads_q / heads_k, m_blocks, window.mask != FA3_MASK_FULL, sms));
   p.ticket = -1;
   p.num_splits = 1;
   p.partial_out = p.partial_lse = nullptr;
@@ -160,7 +162,7 @@ Planned plan(const Fa3Forward& f) {
   Planned planned{device, *get_build(decision.build).kernels[decision.variant], 0, {}};
   const Fa3Variant& variant = planned.kernel.variant();
   ForwardParams& p = planned.params.forward;
-  planned.tiles = plan_forward(f, variant, device.l2_bytes, p);
+  planned.tiles = plan_forward(f, variant, device.sms, p);
   if (planned.tiles > 0) p.num_splits = splits_of(f, variant, device, p, planned.tiles);
   return planned;
 }
@@ -193,10 +195,12 @@ void launch_forward(const Fa3Forward& f, CUstream stream) {
   }
   const int64_t grid = by_tma ? std::min<int64_t>(tiles, device.sms) : tiles * p.num_splits;
   launch(device, kernel.on(device), variant.name,
-         {grid, variant.threads, variant.dynamic_shared_bytes, by_tma ? static_cast<void*>(&params) : &p}, stream);
+         {grid, variant.threads, variant.dynamic_shared_bytes, by_tma ? static_cast<void*>(&params) : &p,
+          by_tma || variant.splits_keys},
+         stream);
   if (p.num_splits > 1) {
     const int64_t rows = int64_t{std::max(p.seqlen_q, 1)} * p.heads_q * p.batch;
-    launch(device, kernel.combine_on(device), variant.name, {rows, kCombineThreads, 0, &p}, stream);
+    launch(device, kernel.combine_on(device), variant.name, {rows, kCombineThreads, 0, &p, true}, stream);
   }
 }
 

@@ -18,7 +18,7 @@ Problem problem_of(const Fa3Forward& forward);
 
 // Tiles of the variant, 0 when there is nothing to write. Fills everything of `params` but ticket and splits whenever
 // it isn't 0.
-int64_t plan_forward(const Fa3Forward& forward, const Fa3Variant& variant, int64_t l2_bytes, ForwardParams& params);
+int64_t plan_forward(const Fa3Forward& forward, const Fa3Variant& variant, int32_t sms, ForwardParams& params);
 
 // Bytes that launch_forward needs at forward.workspace.
 int64_t workspace_bytes(const Fa3Forward& forward);

@@ -8,8 +8,8 @@
 namespace fa3 {
 
 // A counter that no launch which may run at the same time shares: a stream's own, as its launches run one after the
-// other. Kernels have counters of their own, on each device. -1 (a fixed order) when there is none left, and for a
-// captured launch: its graph may be instantiated and run as often, and beside what, it likes.
+// other; for a captured launch one that is its alone, as replays that overlap would write the same output anyway.
+// Kernels have counters of their own, on each device. -1 (a fixed order) when there is none left.
 int32_t take_ticket(const Driver& driver, CUstream stream);
 
 }  // namespace fa3

@@ -1,7 +1,7 @@
 // A consumer warpgroup: 64 query rows of each tile, S = Q K^T and O += P V by wgmma with S, P and O in registers.
 //
 // Q K^T of a block is issued before P V of the block before, so that the tensor cores work under the softmax in
-// between; and at a tile's end, before O is stored, Q K^T of the next tile's first block.
+// between; and with a tile's last P V, before O is stored, Q K^T of the next tile's first block.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +40,7 @@ class Consumer {
     if (not fetch_tile()) return;
     if (Traits::kPingPong && group_ == Traits::kConsumers - 1) pass_turn();
     wait(shared_.k_full[k_.stage()], k_.parity());
+    wait(shared_.q_full[q_.stage()][group_], q_.parity());
     await_turn();
     issue_qk();
     pass_turn();
@@ -53,7 +54,6 @@ class Consumer {
       ptx::wgmma_clear(o_);  // only now: no accumulator may be written while another wgmma runs
       finish_scores(block, masked);
       clear_past_keys(block);
-      if (Traits::kStagesQ == 1 && block == first_block_) leave_tile();
       softmax_.begin(s_, p_fragments_);
 #pragma unroll 1
       while (block > first_block_) {
@@ -69,7 +69,6 @@ class Consumer {
         ptx::wgmma_wait<1>();
         ptx::wgmma_pin(s_);
         finish_scores(block, masked);
-        if (Traits::kStagesQ == 1 && block == first_block_) leave_tile();
         ptx::wgmma_wait<0>();  // P's registers are free, too
         ptx::wgmma_pin(o_);
         release(shared_.v_empty[v_.stage()]);
@@ -80,22 +79,22 @@ class Consumer {
           for (int i = 0; i < kD / 2; ++i) o_[i] *= rescale[i / 2 % 2];
         }
       }
+      const OutputTile output(tile());
+      leave_tile();
+      more = fetch_tile();  // before the turn: passing tiles without keys takes all warpgroups
+      const auto v = v_descriptor();
       wait(shared_.v_full[v_.stage()], v_.parity());
-      await_turn();
-      issue_pv(v_descriptor());
-      pass_turn();
-      if constexpr (Traits::kStagesQ > 1) leave_tile();
-      q_.advance();
-      more = fetch_tile();
       if (more) wait(shared_.k_full[k_.stage()], k_.parity());
       await_turn();
+      issue_pv(v);
+      if (more) wait(shared_.q_full[q_.stage()][group_], q_.parity());
       issue_qk();  // of the next tile; after the last, of stale data, so that the pipeline has one shape
       pass_turn();
       ptx::wgmma_wait<1>();
       ptx::wgmma_pin(o_);
       release(shared_.v_empty[v_.stage()]);
       v_.advance();
-      store_output<Element>(p_, output_, row(), softmax_, o_);
+      store_output<Element>(p_, output, row(), softmax_, o_);
     }
     ptx::wgmma_wait<0>();
   }
@@ -108,17 +107,11 @@ class Consumer {
     if (leader_) ptx::mbarrier_arrive(ptx::shared_address(&barrier));
   }
 
-  // This thread has read all it needs of Q and of the tile's state. Not held until the output is stored: tiles without
-  // keys may come in between, and the producer needs a stage for each.
-  __device__ __forceinline__ void release_tile() const {
-    ptx::mbarrier_arrive(ptx::shared_address(&shared_.q_empty[q_.stage()]));
-  }
-
-  // The tile's last Q K^T is done. With one stage for Q this is told as soon as that is so: the next Q has a block's
-  // time to come.
+  // This thread has read all it needs of the tile's state. Not held until the output is stored: tiles without keys may
+  // come in between, and the producer needs a slot for each.
   __device__ __forceinline__ void leave_tile() {
-    output_ = OutputTile(tile());
-    release_tile();
+    ptx::mbarrier_arrive(ptx::shared_address(&shared_.tile_empty[tile_.stage()]));
+    tile_.advance();
   }
 
   // Warpgroups take turns at issuing: one multiplies while another is in its softmax. Barrier 1 + g is group g's turn.
@@ -136,29 +129,27 @@ class Consumer {
   }
 
   // State is read where it is needed: registers are for accumulators.
-  __device__ __forceinline__ const TileState& tile() const { return shared_.state[q_.stage()]; }
+  __device__ __forceinline__ const TileState& tile() const { return shared_.tile[tile_.stage()]; }
 
-  // Waits for the next tile that has keys, and its Q; writes those without on the way. False after the last.
+  // Waits for the next tile that has keys; writes those without on the way. False after the last.
   __device__ __forceinline__ bool fetch_tile() {
     while (true) {
-      wait(shared_.q_full[q_.stage()], q_.parity());
+      wait(shared_.tile_full[tile_.stage()], tile_.parity());
       first_block_ = ptx::warp_uniform(tile().blocks.begin);
       if (not ptx::warp_uniform(tile().valid)) return false;
       if (tile().has_keys()) return true;
       store_empty(p_, OutputTile(tile()), row());
-      release_tile();
-      q_.advance();
+      leave_tile();
     }
   }
 
   __device__ __forceinline__ void issue_qk() {
-    const uint32_t q_tile = ptx::shared_address(shared_.q[q_.stage()]) + group_ * 64 * Traits::kPanelBytes;
-    const auto q = Descriptor<Traits>::k_major(q_tile);
+    const auto q = Descriptor<Traits>::k_major(ptx::shared_address(shared_.q[q_.stage()][group_]));
     const auto k = Descriptor<Traits>::k_major(ptx::shared_address(shared_.k[k_.stage()]));
     ptx::wgmma_fence();
 #pragma unroll
     for (int step = 0; step < kD / 16; ++step) {
-      MultiplyQK::shared(s_, q.columns(step, Traits::kBlockM), k.columns(step, kN), step != 0);
+      MultiplyQK::shared(s_, q.columns(step, kQueryBoxRows), k.columns(step, kN), step != 0);
     }
     ptx::wgmma_commit();
   }
@@ -182,6 +173,10 @@ class Consumer {
   __device__ __forceinline__ void finish_scores(int block, bool masked) {
     release(shared_.k_empty[k_.stage()]);
     k_.advance();
+    if (block == first_block_) {
+      release(shared_.q_empty[q_.stage()][group_]);
+      q_.advance();
+    }
     if (transform_.needed()) transform_(s_);
     if (masked) mask(block);
   }
@@ -231,8 +226,8 @@ class Consumer {
   int group_;
   bool leader_;
   int first_block_;  // of the tile
-  OutputTile output_;
   Ring k_{0}, v_{0};
+  RingPosition<SharedStorage<Traits>::kTiles> tile_{0};
   RingPosition<Traits::kStagesQ> q_{0};
   float s_[kN / 2], o_[kD / 2];
   uint32_t p_fragments_[kN / 4];

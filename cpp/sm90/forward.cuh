@@ -6,6 +6,7 @@
 
 #include "attention/tma_params.h"
 #include "attention/variant_info.h"
+#include "ptx/grid_order.cuh"
 #include "ptx/warpgroup.cuh"
 #include "sm90/consumer.cuh"
 #include "sm90/producer.cuh"
@@ -26,7 +27,10 @@ __device__ __forceinline__ void forward(const TmaForwardParams& params) {
   __syncthreads();
   if (threadIdx.x < 128) {
     ptx::registers_lower<Traits::kProducerRegisters>();
-    if (threadIdx.x == 0) Producer<Traits>(params, shared).run();
+    if (threadIdx.x != 0) return;
+    ptx::let_next_grid_start();
+    ptx::wait_for_grids_before();  // the consumers' first write comes after this thread's first load
+    Producer<Traits>(params, shared).run();
   } else {
     ptx::registers_raise<Traits::kConsumerRegisters>();
     Consumer<Traits>(params.forward, shared, threadIdx.x / 128 - 1).run();

@@ -26,26 +26,31 @@ class Producer {
       return atomicInc(&tickets[p.ticket], tiles - 1);
     };  // the last draw resets it
     TileWalk<Traits::kBlockM, Traits::kBlockN, decltype(draw)> walk(p, blockIdx.x, gridDim.x, draw);
-    shared.state[0].valid = 0;
-    int slot = 0, slot_before = -1;  // of the tile whose last block of V is still to be loaded
+    int slot = 0;
+    bool v_is_due = false;  // the last block's, of the tile in `slot`
+    shared.tile[slot].valid = 0;
     // In the order of need: Q K^T of a block comes before P V of the block before, and its stage is free earlier. So
     // does the next tile's Q, unless it must wait for this tile's end.
+    constexpr bool kEarlyQ = Traits::kStagesQ > 1;
 #pragma unroll 1
     while (true) {
-      if (Traits::kStagesQ == 1 && slot_before >= 0) load_last_v(slot_before);
-      slot = fetch(walk, slot);
-      if (Traits::kStagesQ > 1 && slot_before >= 0) load_last_v(slot_before);
-      slot_before = -1;
-      const TileState& state = shared.state[slot];
-      if (not state.valid) return;
-      if (not state.has_keys()) continue;
-      slot_before = slot;
-      const Keys keys(params.forward, state);
-      int block = state.blocks.end - 1;
+      if (not kEarlyQ && v_is_due) load_last_v(shared.tile[slot]);
+      const int next = announce(walk, slot);
+      const TileState& tile = shared.tile[next];
+      const bool has_keys = tile.valid && tile.has_keys();
+      if (kEarlyQ && has_keys) load_q(tile);
+      if (kEarlyQ && v_is_due) load_last_v(shared.tile[slot]);
+      if (not tile.valid) return;
+      slot = next;
+      v_is_due = has_keys;
+      if (not has_keys) continue;
+      const Keys keys(params.forward, tile);
+      int block = tile.blocks.end - 1;
       load_k(keys, block);
+      if (not kEarlyQ) load_q(tile);
 #pragma unroll 1
-      for (; block > state.blocks.begin; --block) {
-        if (block - state.blocks.begin <= 2) walk.draw_ahead();
+      for (; block > tile.blocks.begin; --block) {
+        if (block - tile.blocks.begin <= 2) walk.draw_ahead();
         load_k(keys, block - 1);
         load_v(keys, block);
       }
@@ -56,10 +61,10 @@ class Producer {
   // Where a tile's keys are in the maps of K and V.
   struct Keys {
     int row, head, batch;
-    __device__ __forceinline__ Keys(const ForwardParams& p, const TileState& state)
-        : row(state.k_row),
-          head(state.head / (p.heads_q / p.heads_k)),
-          batch(p.cu_seqlens_k != nullptr ? 0 : state.batch) {}
+    __device__ __forceinline__ Keys(const ForwardParams& p, const TileState& tile)
+        : row(tile.k_row),
+          head(tile.head / (p.heads_q / p.heads_k)),
+          batch(p.cu_seqlens_k != nullptr ? 0 : tile.batch) {}
   };
 
   __device__ __forceinline__ void load_k(const Keys& keys, int block) {
@@ -78,28 +83,34 @@ class Producer {
     v.advance();
   }
 
-  __device__ __forceinline__ void load_last_v(int slot) {
-    const TileState& state = shared.state[slot];
-    load_v(Keys(params.forward, state), state.blocks.begin);
+  __device__ __forceinline__ void load_last_v(const TileState& tile) {
+    load_v(Keys(params.forward, tile), tile.blocks.begin);
   }
 
-  // Hands the tile after that in `slot` to the consumers and loads its Q; returns its slot.
+  // Hands the tile after that in `slot` to the consumers; returns its slot.
   template <typename Walk>
-  __device__ __forceinline__ int fetch(Walk& walk, int slot) {
-    const int next = q.stage();
-    ptx::mbarrier_wait(ptx::shared_address(&shared.q_empty[next]), q.parity());
-    q.advance();
-    TileState& state = shared.state[next];  // not in registers: they would be spilled
-    state = shared.state[slot];
-    walk.next(state);
-    if (state.valid && state.has_keys()) {
-      const int batch = params.forward.cu_seqlens_q != nullptr ? 0 : state.batch;
-      load<Traits::kBlockM>(shared.q[next], params.q, shared.q_full[next], state.q_row + state.first_row, state.head,
-                            batch);
-    } else {
-      ptx::mbarrier_arrive(ptx::shared_address(&shared.q_full[next]));
-    }
+  __device__ __forceinline__ int announce(Walk& walk, int slot) {
+    const int next = tiles.stage();
+    ptx::mbarrier_wait(ptx::shared_address(&shared.tile_empty[next]), tiles.parity());
+    tiles.advance();
+    TileState& tile = shared.tile[next];  // not in registers: they would be spilled
+    tile = shared.tile[slot];
+    walk.next(tile);
+    ptx::mbarrier_arrive(ptx::shared_address(&shared.tile_full[next]));
     return next;
+  }
+
+  // Each warpgroup's rows as soon as it is done with those before.
+  __device__ __forceinline__ void load_q(const TileState& tile) {
+    const int stage = q.stage();
+#pragma unroll 1
+    for (int group = 0; group < Traits::kConsumers; ++group) {
+      ptx::mbarrier_wait(ptx::shared_address(&shared.q_empty[stage][group]), q.parity());
+      const int batch = params.forward.cu_seqlens_q != nullptr ? 0 : tile.batch;
+      load<kQueryBoxRows>(shared.q[stage][group], params.q, shared.q_full[stage][group],
+                          tile.q_row + tile.first_row + group * kQueryBoxRows, tile.head, batch);
+    }
+    q.advance();
   }
 
   template <int kRows>
@@ -118,6 +129,7 @@ class Producer {
   SharedStorage<Traits>& shared;
   RingPosition<Traits::kStages> k{1}, v{1};
   RingPosition<Traits::kStagesQ> q{1};
+  RingPosition<SharedStorage<Traits>::kTiles> tiles{1};
 };
 
 }  // namespace fa3::sm90

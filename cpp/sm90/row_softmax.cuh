@@ -25,12 +25,13 @@ class RowSoftmax {
  public:
   __device__ __forceinline__ explicit RowSoftmax(float scale) : scale_(scale) {}
 
-  // The first block of a row tile: its maximum becomes the reference.
+  // The first block of a row tile. The maximum over a quarter of its keys is the reference to begin with.
   template <int kCount>
   __device__ __forceinline__ void begin(const float (&s)[kCount], uint32_t (&p)[kCount / 2]) {
 #pragma unroll
-    for (int r = 0; r < 2; ++r) reference_[r] = fmaxf(maximum(s, r), -FLT_MAX);
-    exponentiate(s, p, sum_);
+    for (int r = 0; r < 2; ++r) reference_[r] = fmaxf(maximum<4>(s, r), -FLT_MAX), sum_[r] = 0.f;
+    float rescale[2];  // of nothing yet
+    update(s, p, rescale);
   }
 
   // A further block's scores to probabilities. True if a reference of the warp has moved: `rescale` then multiplies the
@@ -43,7 +44,7 @@ class RowSoftmax {
     if (moved) {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        const float best = maximum(s, r);  // by all lanes, whichever row is theirs: they exchange values
+        const float best = maximum<1>(s, r);  // by all lanes, whichever row is theirs: they exchange values
         const float next = quad_maximum(block_sum[r]) > kLimit ? best : reference_[r];
         rescale[r] = ptx::exp2_approx(reference_[r] - next);
         reference_[r] = next;
@@ -62,12 +63,13 @@ class RowSoftmax {
   __device__ __forceinline__ float total(int r) const { return quad_sum(sum_[r]); }
 
  private:
-  // Of row r, in exponents.
-  template <int kCount>
+  // Of row r, over its first column tile and every kEvery-th after, in exponents.
+  template <int kEvery, int kCount>
   __device__ __forceinline__ float maximum(const float (&s)[kCount], int r) const {
     float even = s[2 * r], odd = s[2 * r + 1];
 #pragma unroll
-    for (int i = 4; i < kCount; i += 4) even = fmaxf(even, s[i + 2 * r]), odd = fmaxf(odd, s[i + 2 * r + 1]);
+    for (int i = 4 * kEvery; i < kCount; i += 4 * kEvery)
+      even = fmaxf(even, s[i + 2 * r]), odd = fmaxf(odd, s[i + 2 * r + 1]);
     return quad_maximum(fmaxf(even, odd)) * scale_;
   }
 
@@ -75,16 +77,16 @@ class RowSoftmax {
   template <int kCount>
   __device__ __forceinline__ void exponentiate(const float (&s)[kCount], uint32_t (&p)[kCount / 2],
                                                float (&block_sum)[2]) const {
-    float sums[2][2] = {};
+    float sums[2] = {};
 #pragma unroll
     for (int i = 0; i < kCount; i += 2) {
       const int r = i / 2 % 2;
       const float even = ptx::exp2_approx(fmaf(s[i], scale_, -reference_[r]));
       const float odd = ptx::exp2_approx(fmaf(s[i + 1], scale_, -reference_[r]));
-      sums[r][0] += even, sums[r][1] += odd;
+      sums[r] += even + odd;
       p[i / 2] = ptx::pack<Element>(even, odd);
     }
-    block_sum[0] = sums[0][0] + sums[0][1], block_sum[1] = sums[1][0] + sums[1][1];
+    block_sum[0] = sums[0], block_sum[1] = sums[1];
   }
 
   float scale_;         // turns scores into base-2 exponents; positive

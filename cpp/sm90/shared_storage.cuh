@@ -18,47 +18,60 @@ namespace fa3::sm90 {
 template <typename Traits>
 struct SharedStorage {
   static constexpr int kStages = Traits::kStages;
-
   static constexpr int kStagesQ = Traits::kStagesQ;
+  static constexpr int kConsumers = Traits::kConsumers;
+  static constexpr int kTiles = 2;  // that the producer may have announced and a consumer not left
 
-  alignas(1024) uint8_t q[kStagesQ][Traits::kTileBytesQ];
+  alignas(1024) uint8_t q[kStagesQ][kConsumers][Traits::kTileBytesQ];
   alignas(1024) uint8_t k[kStages][Traits::kTileBytesKV];
   alignas(1024) uint8_t v[kStages][Traits::kTileBytesKV];
-  // "full" ends a phase when TMA has filled the tile, "empty" when every consumer is done with it: a warpgroup for K
-  // and V, which only wgmma reads; a thread for Q, whose state each reads.
-  alignas(16) uint64_t q_full[kStagesQ], q_empty[kStagesQ];
+  // "full" ends a phase when TMA has filled the stage or the state is written, "empty" when every consumer is done with
+  // it: a warpgroup for Q, K and V, which only wgmma reads; a thread for the state. Each warpgroup has its own rows of Q.
+  alignas(16) uint64_t q_full[kStagesQ][kConsumers], q_empty[kStagesQ][kConsumers];
   uint64_t k_full[kStages], k_empty[kStages], v_full[kStages], v_empty[kStages];
-  TileState state[kStagesQ];  // travels with the Q tile
+  uint64_t tile_full[kTiles], tile_empty[kTiles];
+  TileState tile[kTiles];
 
   __device__ void init_barriers() {
     for (int stage = 0; stage < kStagesQ; ++stage) {
-      ptx::mbarrier_init(ptx::shared_address(&q_full[stage]), 1);
-      ptx::mbarrier_init(ptx::shared_address(&q_empty[stage]), 128 * Traits::kConsumers);
+      for (int group = 0; group < kConsumers; ++group) {
+        ptx::mbarrier_init(ptx::shared_address(&q_full[stage][group]), 1);
+        ptx::mbarrier_init(ptx::shared_address(&q_empty[stage][group]), 1);
+      }
+    }
+    for (int slot = 0; slot < kTiles; ++slot) {
+      ptx::mbarrier_init(ptx::shared_address(&tile_full[slot]), 1);
+      ptx::mbarrier_init(ptx::shared_address(&tile_empty[slot]), 128 * kConsumers);
     }
     for (int stage = 0; stage < kStages; ++stage) {
       ptx::mbarrier_init(ptx::shared_address(&k_full[stage]), 1);
       ptx::mbarrier_init(ptx::shared_address(&v_full[stage]), 1);
-      ptx::mbarrier_init(ptx::shared_address(&k_empty[stage]), Traits::kConsumers);
-      ptx::mbarrier_init(ptx::shared_address(&v_empty[stage]), Traits::kConsumers);
+      ptx::mbarrier_init(ptx::shared_address(&k_empty[stage]), kConsumers);
+      ptx::mbarrier_init(ptx::shared_address(&v_empty[stage]), kConsumers);
     }
     ptx::mbarrier_init_fence();
   }
 };
 
-// A position in a ring of stages, and the parity of the barrier phase to wait for there.
+// A position in a ring of stages, and the parity of the barrier phase to wait for there: how many stages have been passed
+// in one register where that divides by shifts, or else both in one each.
 template <int kStages>
 class RingPosition {
+  static constexpr bool kCounts = (kStages & (kStages - 1)) == 0;
+
  public:
   // Consumers start at phase 0; the producer finds every stage free, as if a phase had gone before.
-  __device__ __forceinline__ explicit RingPosition(int phases_before) : phase_(phases_before) {}
+  __device__ __forceinline__ explicit RingPosition(int phases_before)
+      : position_(kCounts ? phases_before * kStages : 0), phase_(phases_before) {}
   __device__ __forceinline__ void advance() {
-    if (++stage_ == kStages) stage_ = 0, phase_ ^= 1;
+    if (++position_ == kStages && not kCounts) position_ = 0, phase_ ^= 1;
   }
-  __device__ __forceinline__ int stage() const { return stage_; }
-  __device__ __forceinline__ int parity() const { return phase_; }
+  __device__ __forceinline__ int stage() const { return kCounts ? position_ % kStages : position_; }
+  __device__ __forceinline__ int parity() const { return kCounts ? position_ / kStages % 2 : phase_; }
 
  private:
-  int stage_ = 0, phase_;
+  uint32_t position_;
+  int phase_;
 };
 
 // wgmma matrix descriptors (PTX ISA, "Matrix Descriptor Format"): addresses and offsets in units of 16 bytes. The upper

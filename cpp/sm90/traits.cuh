@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "attention/tma_params.h"
+
 namespace fa3::sm90 {
 
 template <typename Element_, int kHeadDim_, int kBlockM_, int kBlockN_, int kStages_, int kStagesQ_, bool kPingPong_>
@@ -26,7 +28,7 @@ struct ForwardTraits {
   static constexpr int kPanelBytes = 2 * kPanel;  // a row of it
   static constexpr int kPanels = kHeadDim / kPanel;
 
-  static constexpr int kTileBytesQ = kBlockM * kHeadDim * 2;
+  static constexpr int kTileBytesQ = kQueryBoxRows * kHeadDim * 2;  // of one warpgroup
   static constexpr int kTileBytesKV = kBlockN * kHeadDim * 2;
 
   static_assert(kBlockM % 64 == 0 && kConsumers <= 3 && kBlockN % 16 == 0 && kBlockN <= 256 && kHeadDim % 32 == 0);

@@ -6,6 +6,7 @@
 
 #include "attention/forward_params.h"
 #include "attention/sequence.h"
+#include "ptx/grid_order.cuh"
 #include "ptx/math.cuh"
 #include "splitkv/output_row.cuh"
 
@@ -19,6 +20,8 @@ __device__ __forceinline__ void combine(const ForwardParams& p) {
   constexpr int kColumns = kHeadDim / 32;  // of a lane
   __shared__ float outputs[kWarps][kHeadDim];
   __shared__ float totals[kWarps];
+  ptx::let_next_grid_start();
+  ptx::wait_for_grids_before();
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int rows_of_entry = max(p.seqlen_q, 1) * p.heads_q;
   const int batch = blockIdx.x / rows_of_entry;

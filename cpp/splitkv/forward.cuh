@@ -16,6 +16,7 @@
 #include "attention/sequence.h"
 #include "attention/variant_info.h"
 #include "ptx/cp_async.cuh"
+#include "ptx/grid_order.cuh"
 #include "ptx/shared.cuh"
 #include "sm80/shared_tile.cuh"
 #include "sm80/warp_mma.cuh"
@@ -262,6 +263,8 @@ template <typename Traits>
 __device__ __forceinline__ void forward(const ForwardParams& p) {
   extern __shared__ __align__(128) uint8_t tiles[];
   __shared__ TileState state;
+  ptx::let_next_grid_start();
+  ptx::wait_for_grids_before();
   const int group = p.heads_q / p.heads_k;
   const auto begin_round = [&](int32_t first_row) {
     state.first_row = first_row;

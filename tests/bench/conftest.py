@@ -155,12 +155,7 @@ def write_build(folder: Path, cell: str = "sm90-cu133") -> Path:
             compile_seconds=1.0,
             peak_compiler_bytes=1,
             advisories=[],
-            serves=ServesRecord(
-                list(variant.serves.log2_seqlen_q),
-                list(variant.serves.log2_seqlen_k),
-                list(variant.serves.masks),
-                list(variant.serves.layouts),
-            ),
+            serves=[ServesRecord(**serves.as_json()) for serves in variant.serves],
             candidate=variant.candidate,
         )
         for variant in load().variants(found.arch.name)

@@ -28,7 +28,7 @@ def _row(archs: list[str], head_dim: int, layouts: list[str], kernel: str) -> st
 archs = {archs}
 dtypes = ["bf16", "fp16"]
 head_dim = [{head_dim}]
-layouts = {layouts}
+serves = [{{ layouts = {layouts} }}]
 {kernel}"""
 
 

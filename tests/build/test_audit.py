@@ -42,8 +42,9 @@ def test_a_right_build_is_described(tree, cell):
     assert sum(variant.sass.opcodes.values()) == variant.sass.instructions > 10
     assert variant.sass.opcodes["STG"] >= 1
     assert variant.occupancy.ctas_per_sm == variant.occupancy.warps_per_sm == 32
-    assert variant.serves.log2_seqlen_q == [0, 16]
-    assert variant.serves.layouts == ["aligned", "unaligned"]
+    (serves,) = variant.serves
+    assert serves.log2_seqlen_q == [0, 16]
+    assert serves.layouts == ["aligned", "unaligned"]
     assert manifest.build_seconds > 0
     assert manifest.peak_compiler_bytes > 2**24
     assert "-O3" in manifest.flags
@@ -67,7 +68,7 @@ def test_what_is_said_of_a_kernel_is_of_itself_and_not_of_those_that_go_with_it(
     assert (variant.kernel, variant.splits_keys, variant.tma_columns) == ("splitkv", 1, 0)
     assert (variant.threads, variant.dynamic_shared_bytes) == (64, 2048)
     assert (variant.static_shared_bytes, variant.barriers) == (0, 0)
-    assert variant.serves.layouts == ["paged"]
+    assert [serves.layouts for serves in variant.serves] == [["paged"]]
     assert "BAR" not in variant.sass.opcodes
     assert variant.sass.opcodes["STG"] == 1
 

@@ -56,7 +56,7 @@ def test_builds_again_only_what_changed(tree):
 def test_each_variant_has_its_own_kernel(hopper_tree, cell):
     variants = build_cell(cell, root=hopper_tree.root).manifest.variants
     assert [
-        (v.kernel, v.tma_columns, v.splits_keys, v.threads, v.serves.layouts) for v in variants
+        (v.kernel, v.tma_columns, v.splits_keys, v.threads, v.serves[0].layouts) for v in variants
     ] == [
         *[("sm80", 0, 0, 32, ["unaligned"])] * 2,
         *[("splitkv", 0, 1, 64, ["paged"])] * 2,

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "ptx/cp_async.cuh"
+#include "ptx/global.cuh"
 #include "ptx/ldmatrix.cuh"
 #include "ptx/math.cuh"
 #include "ptx/mma.cuh"
@@ -44,6 +45,12 @@ extern "C" __global__ void shared_accesses(const uint4* in, uint4* stored_16, ui
   stored_16[lane] = own[0];
   loaded_16[lane] = ptx::load_shared_16(address + kRegion);
   stored_4[lane] = own[64];
+}
+
+// One warp.
+extern "C" __global__ void global_stores(const uint2* in, const int* chosen, uint2* out) {
+  const int lane = threadIdx.x;
+  ptx::store_global_if(chosen[lane] != 0, ptx::opaque(out + lane), in[lane]);
 }
 
 // One warp: 32 rows of eight 16-bit elements, whose order the lanes' addresses choose.

@@ -2,6 +2,7 @@
 // right.
 #include <cstdint>
 
+#include "ptx/grid_order.cuh"
 #include "ptx/mbarrier.cuh"
 #include "ptx/shared.cuh"
 #include "ptx/tma.cuh"
@@ -94,6 +95,23 @@ extern "C" __global__ void named_barriers(uint2* seen, int id, int rounds) {
       ptx::named_barrier_arrive(id + 1, 96);
     }
   }
+}
+
+__device__ uint64_t nanoseconds() {
+  uint64_t now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  return now;
+}
+
+// A link of a chain of launches, whose result is wrong if one reads before the one before it has written.
+extern "C" __global__ void chained(uint32_t* values, uint64_t* begin_and_end) {
+  if (threadIdx.x == 0) begin_and_end[0] = nanoseconds();
+  ptx::let_next_grid_start();
+  ptx::wait_for_grids_before();
+  const uint32_t before = values[threadIdx.x];
+  for (int i = 0; i < 20; ++i) sleep(4);
+  values[threadIdx.x] = 3 * before + 1;
+  if (threadIdx.x == 0) begin_and_end[1] = nanoseconds();
 }
 
 // The forward kernel's trade: one warpgroup's registers for more in two others, which then keep 200 values across a

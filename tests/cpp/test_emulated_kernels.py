@@ -5,6 +5,7 @@ are right, whatever the order in which threads and copies get their turn. That t
 do is for the GPU's tests.
 """
 
+import re
 import shutil
 from collections.abc import Callable
 
@@ -95,9 +96,9 @@ def test_edges(hopper, problem):
         (  # An exchange between lanes that only some take part in.
             "sm90/row_softmax.cuh",
             "? best : reference_[r]",
-            "? maximum(s, r) : reference_[r]",
+            "? maximum<1>(s, r) : reference_[r]",
             "dense_bf16_d64_h2-1_b1_q70_k130_causal_s0",
-            "threads wait for what never comes",
+            "threads wait for what never comes|warp_uniform of a value that is not",
         ),
         (  # One key too many.
             "attention/fragment_rows.cuh",
@@ -130,4 +131,4 @@ def test_a_broken_kernel_fails(tmp_path, file, right, wrong, problem, reason):
     source.write_text(text.replace(right, wrong))
     result = tally(build, Problem.parse(problem))
     assert result.failures
-    assert reason in result.failures[0].reason
+    assert re.search(reason, result.failures[0].reason)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 
 _MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+_PROGRAMMATIC_STREAM_SERIALIZATION = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 _BFLOAT16 = 9  # CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
 _SWIZZLES = {64: 2, 128: 3}  # CU_TENSOR_MAP_SWIZZLE_64B, _128B
 
@@ -19,6 +20,22 @@ class TensorMap(ctypes.Structure):
     """``CUtensorMap``."""
 
     _fields_ = (("opaque", ctypes.c_uint64 * 16),)
+
+
+class _Attribute(ctypes.Structure):
+    """``CUlaunchAttribute`` whose value is an int."""
+
+    _fields_ = (("id", ctypes.c_int64), ("value", ctypes.c_int32), ("rest", ctypes.c_int32 * 15))
+
+
+class _Config(ctypes.Structure):
+    """``CUlaunchConfig``."""
+
+    _fields_ = (
+        *((name, ctypes.c_uint) for name in ("gx", "gy", "gz", "bx", "by", "bz", "shared")),
+        *((name, ctypes.c_void_p) for name in ("stream", "attributes")),
+        ("num_attributes", ctypes.c_uint),
+    )
 
 
 class Library:
@@ -37,10 +54,12 @@ class Library:
         threads: int,
         blocks: int = 1,
         shared_bytes: int = 0,
+        early: bool = False,
     ) -> None:
         """Run one kernel on the current stream and wait for it, so that a fault is its own test's.
 
-        A tensor goes as its address, an int as 32 bits.
+        A tensor goes as its address, an int as 32 bits. `early`: it may start before the kernels before it end,
+        and the call returns at once.
         """
         function, kernel_handle = ctypes.c_void_p(), ctypes.c_void_p()
         _call("cuLibraryGetKernel", ctypes.byref(kernel_handle), self._library, kernel.encode())
@@ -48,10 +67,13 @@ class Library:
         _call("cuFuncSetAttribute", function, _MAX_DYNAMIC_SHARED, shared_bytes)
         values = [_argument(argument) for argument in arguments]
         pointers = (ctypes.c_void_p * max(len(values), 1))(*map(ctypes.addressof, values))
-        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-        grid = (blocks, 1, 1, threads, 1, 1)
-        _call("cuLaunchKernel", function, *grid, shared_bytes, stream, pointers, None)
-        torch.cuda.synchronize()
+        attribute = _Attribute(_PROGRAMMATIC_STREAM_SERIALIZATION, 1)
+        stream = torch.cuda.current_stream().cuda_stream
+        sizes = (blocks, 1, 1, threads, 1, 1, shared_bytes)
+        config = _Config(*sizes, stream, ctypes.addressof(attribute), int(early))
+        _call("cuLaunchKernelEx", ctypes.byref(config), function, pointers, None)
+        if not early:
+            torch.cuda.synchronize()
 
 
 def tensor_map(x: torch.Tensor, box_columns: int, box_rows: int) -> TensorMap:

@@ -217,6 +217,14 @@ def test_shared_loads_and_stores(ampere: Library) -> None:
     assert torch.equal(stored_4, expected)
 
 
+def test_predicated_stores(ampere: Library) -> None:
+    data = torch.arange(1, 65, dtype=torch.int32).view(32, 2).cuda()
+    chosen = torch.arange(32, dtype=torch.int32).cuda() % 3
+    out = poisoned(32, 2)
+    ampere.launch("global_stores", data, chosen, out, threads=32)
+    assert torch.equal(out, torch.where(chosen[:, None] != 0, data, POISON))
+
+
 @pytest.mark.parametrize("form", ["plain", "transposed"])
 def test_ldmatrix_fragments(ampere: Library, form: str) -> None:
     """Lane l receives elements 2(l%4) and 2(l%4)+1 of row l/4 of each matrix; lanes 8i.. name the rows of matrix i."""
@@ -328,6 +336,20 @@ def test_named_barriers(hopper: Library, first: int) -> None:
     hopper.launch("named_barriers", seen, first, rounds, threads=96, shared_bytes=256)
     expected = torch.arange(rounds * 64, dtype=torch.int32, device="cuda")
     assert torch.equal(seen, expected.view(rounds, 64))
+
+
+def test_a_grid_that_starts_early_waits_for_the_one_before(hopper: Library) -> None:
+    links = 40
+    values = torch.arange(128, dtype=torch.int32, device="cuda")
+    times = torch.zeros(links, 2, dtype=torch.int64, device="cuda")
+    expected = values.long()
+    for link in range(links):
+        hopper.launch("chained", values, times[link], threads=128, early=True)
+        expected = (3 * expected + 1) % 2**32
+    torch.cuda.synchronize()
+    assert torch.equal(values.long() % 2**32, expected)
+    begins, ends = times[1:, 0], times[:-1, 1]
+    assert bool((begins < ends).any())  # or else nothing has been shown
 
 
 def test_setmaxnreg(hopper: Library) -> None:

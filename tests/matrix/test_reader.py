@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fa3_matrix.errors import MatrixError
-from fa3_matrix.matrix import Cell, Matrix, Target, Twin, load, parse, selection
+from fa3_matrix.matrix import Cell, Matrix, Serves, Target, Twin, load, parse, selection
 
 
 def test_the_six_cells_as_they_are(matrix: Matrix) -> None:
@@ -200,9 +200,16 @@ suites.s = { description = "x", problems = [{ dtype = "bf16", head_dim = 64, seq
 """
 
 
+def toml(value: object) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{k} = {toml(v)}" for k, v in value.items()) + " }"
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return "[\n" + "".join(f"  {toml(each)},\n" for each in value) + "]"
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
 def row(**keys: object) -> str:
-    lines = [f"{k} = {str(v).lower() if isinstance(v, bool) else repr(v)}" for k, v in keys.items()]
-    return "[[variants]]\n" + "\n".join(lines) + "\n"
+    return "[[variants]]\n" + "".join(f"{k} = {toml(v)}\n" for k, v in keys.items())
 
 
 COMMON: dict[str, object] = {
@@ -220,14 +227,14 @@ SPLITKV: dict[str, object] = {"kernel": "splitkv", "row_warps": 4, "key_groups":
 
 
 def variant(**keys: object) -> str:
-    return row(**COMMON | SM80 | {"layouts": ["aligned", "unaligned"]} | keys)
+    return row(**COMMON | SM80 | {"serves": [{"layouts": ["aligned", "unaligned"]}]} | keys)
 
 
 def splitkv_variant(**keys: object) -> str:
     return row(**COMMON | SPLITKV | keys)
 
 
-PAGED = splitkv_variant(layouts=["paged"])
+PAGED = splitkv_variant(serves=[{"layouts": ["paged"]}])
 
 
 def test_the_smallest_matrix_reads() -> None:
@@ -272,11 +279,15 @@ def test_a_wrong_variant_that_splits_keys(keys: dict[str, object], message: str,
 
 
 def test_only_one_kernel_reads_pages() -> None:
-    paged = variant(layouts=["aligned", "paged"])
-    message = "kernel 'sm80' cannot serve layout paged; state layouts, among aligned, unaligned"
-    assert_fails(HEAD + paged + PAGED, message, "layouts")
-    unstated = row(**COMMON | SM80)  # which would be all
-    assert_fails(HEAD + unstated, message, "kernel")
+    message = (
+        "kernel 'sm80' cannot serve layout paged; "
+        "state layouts in each set of serves, among aligned, unaligned"
+    )
+    second = {"log2_seqlen_q": [8, 16], "layouts": ["aligned", "paged"]}
+    sets = [{"log2_seqlen_q": [0, 7], "layouts": ["aligned"]}, second]
+    assert_fails(HEAD + variant(serves=sets) + PAGED, message, f"  {toml(second)}")
+    assert_fails(HEAD + variant(serves=[{"masks": ["full"]}]), message, "  { masks")  # so all
+    assert_fails(HEAD + row(**COMMON | SM80), message, "kernel")  # likewise
     assert_fails(HEAD + variant(), "full mask, paged", "[[variants]]")
 
 
@@ -284,11 +295,11 @@ HOPPER_HEAD = HEAD.replace("sm80", "sm90").replace("sm_80", "sm_90a").replace("8
 
 
 def hopper_variant(**keys: object) -> str:
-    return row(**COMMON | SM90 | {"layouts": ["aligned"]} | keys)
+    return row(**COMMON | SM90 | {"serves": [{"layouts": ["aligned"]}]} | keys)
 
 
-PORTABLE = variant(archs=["sm90"], layouts=["unaligned"], block_n=32)
-HOPPER_PAGED = splitkv_variant(archs=["sm90"], layouts=["paged"])
+PORTABLE = variant(archs=["sm90"], serves=[{"layouts": ["unaligned"]}], block_n=32)
+HOPPER_PAGED = splitkv_variant(archs=["sm90"], serves=[{"layouts": ["paged"]}])
 
 
 def test_a_kernel_of_hoppers_beside_the_portable_one() -> None:
@@ -297,7 +308,7 @@ def test_a_kernel_of_hoppers_beside_the_portable_one() -> None:
     variants = matrix.variants("sm90")
     native, portable = variants[0], variants[4]
     assert (native.kernel, native.threads, native.tma_columns) == ("sm90", 512, 64)
-    assert native.serves.layouts == ("aligned",)
+    assert native.serves == (Serves(layouts=("aligned",)),)
     assert (portable.kernel, portable.threads, portable.tma_columns) == ("sm80", 128, 0)
     assert {v.head_dim: v.tma_columns for v in variants[:4]} == {64: 64, 96: 32}
 
@@ -331,13 +342,16 @@ def test_a_kernel_of_hoppers_needs_its_target() -> None:
 
 def test_a_kernel_of_hoppers_alone_leaves_tensors_unserved() -> None:
     assert_fails(HOPPER_HEAD + hopper_variant(), "full mask, unaligned", "[[variants]]")
-    both = hopper_variant(layouts=["aligned", "unaligned"])
-    message = "kernel 'sm90' cannot serve layout unaligned; state layouts, among aligned"
-    assert_fails(HOPPER_HEAD + both, message, "layouts")
+    both = hopper_variant(serves=[{"layouts": ["aligned", "unaligned"]}])
+    message = "kernel 'sm90' cannot serve layout unaligned; state layouts in each set of serves"
+    assert_fails(HOPPER_HEAD + both, message, "  { layouts")
 
 
 def test_two_variants_for_one_class() -> None:
-    rows = variant(log2_seqlen_q=[0, 7]) + "\n" + variant(block_m=128, log2_seqlen_q=[7, 16])
+    layouts = ["aligned", "unaligned"]
+    short = variant(serves=[{"log2_seqlen_q": [0, 7], "layouts": layouts}])
+    long = variant(block_m=128, serves=[{"log2_seqlen_q": [7, 16], "layouts": layouts}])
+    rows = short + "\n" + long
     assert_fails(
         HEAD + rows,
         "fa3_fwd_sm80_bf16_d64_m128n64 serves (head_dim 64, bf16, full mask, aligned, log2 seqlen_q 7, "
@@ -346,14 +360,60 @@ def test_two_variants_for_one_class() -> None:
     )
 
 
+READABLE: dict[str, object] = {"layouts": ["aligned", "unaligned"]}
+
+
+def test_a_row_serves_the_union_of_its_sets() -> None:
+    masked = {"log2_seqlen_q": [0, 9], "masks": ["causal", "local"]} | READABLE
+    unmasked = {"log2_seqlen_q": [0, 7], "masks": ["full"]} | READABLE
+    rest = [
+        {"log2_seqlen_q": [8, 16], "masks": ["full"]} | READABLE,
+        {"log2_seqlen_q": [10, 16], "masks": ["causal", "local"]} | READABLE,
+    ]
+    rows = variant(serves=[masked, unmasked]) + variant(block_m=128, serves=rest)
+    matrix = parse(HEAD + rows + PAGED)
+    layouts = ("aligned", "unaligned")
+    assert matrix.variants("sm80")[0].serves == (
+        Serves(log2_seqlen_q=(0, 9), masks=("causal", "local"), layouts=layouts),
+        Serves(log2_seqlen_q=(0, 7), masks=("full",), layouts=layouts),
+    )
+    table = selection.table(matrix, "sm80")
+    rows_of = {
+        (index.mask, index.log2_seqlen_q): v.block_m
+        for index, v in table.items()
+        if index.layout != "paged"
+    }
+    assert rows_of == {
+        (mask, log2): 64 if log2 <= (7 if mask == "full" else 9) else 128
+        for mask in ("full", "causal", "local")
+        for log2 in range(17)
+    }
+
+
+def test_two_sets_of_one_row_for_one_class() -> None:
+    sets = [{"log2_seqlen_q": [0, 7]} | READABLE, {"masks": ["causal"]} | READABLE]
+    assert_fails(
+        HEAD + variant(serves=sets) + PAGED,
+        "two sets of fa3_fwd_sm80_bf16_d64_m64n64 serve (head_dim 64, bf16, causal mask, aligned, "
+        "log2 seqlen_q 0, log2 seqlen_k 0); take it out of one",
+        "serves",
+    )
+
+
 @pytest.mark.parametrize(
     ("keys", "missing"),
     [
         # 2 dtypes x 3 masks x 2 layouts (the row's) x 17
-        ({"log2_seqlen_q": [1, 16]}, "204 problem classes of sm80"),
-        ({"masks": ["full", "causal"]}, "such as (head_dim 64, bf16, local mask"),
+        ({"serves": [{"log2_seqlen_q": [1, 16]} | READABLE]}, "204 problem classes of sm80"),
+        (
+            {"serves": [{"masks": ["full", "causal"]} | READABLE]},
+            "such as (head_dim 64, bf16, local mask",
+        ),
         ({"dtypes": ["bf16"]}, "such as (head_dim 64, fp16, full mask"),
-        ({"layouts": ["aligned"]}, "such as (head_dim 64, bf16, full mask, unaligned"),
+        (
+            {"serves": [{"layouts": ["aligned"]}]},
+            "such as (head_dim 64, bf16, full mask, unaligned",
+        ),
     ],
 )
 def test_a_class_that_no_variant_serves(keys: dict[str, object], missing: str) -> None:
@@ -376,7 +436,8 @@ def test_an_arch_without_variants() -> None:
 
 
 def test_a_kernel_made_twice() -> None:
-    rows = variant(log2_seqlen_q=[0, 7]) + variant(log2_seqlen_q=[8, 16])
+    sets = ({"log2_seqlen_q": lengths} | READABLE for lengths in ([0, 7], [8, 16]))
+    rows = "".join(variant(serves=[each]) for each in sets)
     assert_fails(
         HEAD + rows,
         "makes fa3_fwd_sm80_bf16_d64_m64n64 again; the row at line 7 has it",
@@ -396,14 +457,15 @@ def test_a_kernel_made_twice() -> None:
         ({"block_m": 40}, "block_m = 40: must be a multiple of 16", "block_m"),
         ({"warps": 3}, "3 warps cannot share 64 rows", "warps"),
         ({"q_in_registers": 1}, "q_in_registers = 1: must be true or false", "q_in_registers"),
-        ({"log2_seqlen_q": [5, 4]}, "log2_seqlen_q = [5, 4]: must be [low, high]", "log2_seqlen_q"),
-        ({"log2_seqlen_k": [0, 17]}, "must be [low, high] within 0..16", "log2_seqlen_k"),
-        ({"masks": ["alibi"]}, "masks holds 'alibi': must be among full, causal, local", "masks"),
         (
-            {"layouts": ["odd"]},
-            "layouts holds 'odd': must be among aligned, unaligned, paged",
-            "layouts",
+            {"serves": []},
+            "serves is empty: state one set of problem classes or more, such as "
+            "{ log2_seqlen_q = [7, 16] }, or leave it out to serve everything",
+            "serves",
         ),
+        ({"serves": READABLE}, "must be an array of tables", "serves"),
+        ({"serves": ["full"]}, "serves holds 'full': each must be a table", "serves"),
+        (READABLE, "unknown key 'layouts'; known here: archs, dtypes,", "layouts"),
         ({"kernel": "tiny"}, "kernel = 'tiny': must be one of sm80, sm90, splitkv", "kernel"),
         ({"stages_q": 1}, "unknown key 'stages_q'; known here:", "stages_q"),
         ({"archs": ["sm90"]}, "archs holds 'sm90': must be among sm80", "archs"),
@@ -412,6 +474,25 @@ def test_a_kernel_made_twice() -> None:
 )
 def test_a_wrong_variant(keys: dict[str, object], message: str, line: str) -> None:
     assert_fails(HEAD + variant(**keys), message, line)
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"log2_seqlen_q": [5, 4]}, "log2_seqlen_q = [5, 4]: must be [low, high] within 0..16"),
+        ({"log2_seqlen_k": [0, 17]}, "log2_seqlen_k = [0, 17]: must be [low, high] within 0..16"),
+        ({"masks": ["alibi"]}, "masks holds 'alibi': must be among full, causal, local"),
+        ({"layouts": ["odd"]}, "layouts holds 'odd': must be among aligned, unaligned, paged"),
+        (
+            {"mask": ["full"]} | READABLE,
+            "unknown key 'mask'; known here: log2_seqlen_q, log2_seqlen_k, masks, layouts",
+        ),
+    ],
+)
+def test_a_wrong_set(keys: dict[str, object], message: str) -> None:
+    first = {"log2_seqlen_q": [0, 3]} | READABLE
+    text = HEAD + variant(serves=[first, keys])
+    assert_fails(text, f"[variants.0.serves.1]: {message}", f"  {toml(keys)}")
 
 
 WAIVER = (

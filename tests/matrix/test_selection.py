@@ -161,7 +161,8 @@ def test_rows_read_if_and_only_if_they_serve_every_class_once(
             "[[variants]]\narchs = 'sm80'\ndtypes = ['bf16', 'fp16']\nkernel = 'splitkv'\n"
             f"head_dim = 64\nblock_m = {block_m}\nblock_n = 64\nstages = 2\n"
             f"row_warps = {block_m // 16}\nkey_groups = 1\nmin_blocks = 1\nreason = 'test'\n"
-            f"log2_seqlen_q = {lengths}\nlayouts = {sorted(layouts)}\nmasks = {sorted(masks)}\n"
+            f"serves = [{{ log2_seqlen_q = {lengths}, layouts = {sorted(layouts)}, "
+            f"masks = {sorted(masks)} }}]\n"
         )
 
     every, whole = set(LAYOUTS), set(MASKS)
@@ -177,4 +178,39 @@ def test_rows_read_if_and_only_if_they_serve_every_class_once(
         assert set(selection.table(matrix, "sm80")) == set(classes)
     else:
         with pytest.raises(MatrixError, match=r"serves already|are served by no variant"):
+            parse(text)
+
+
+@given(
+    cuts=st.fixed_dictionaries({mask: st.integers(0, 15) for mask in MASKS}),
+    gap=st.sampled_from([-1, 0, 0, 0, 1]),
+)
+def test_rows_of_several_sets_read_if_and_only_if_they_serve_every_class_once(
+    cuts: dict[str, int], gap: int
+) -> None:
+    """Two rows with a set for each mask, cut at another length in each; ``gap`` moves one cut of the second row."""
+
+    def row(block_m: int, lengths: dict[str, list[int]]) -> str:
+        sets = [f"{{ masks = ['{m}'], log2_seqlen_q = {range_} }}" for m, range_ in lengths.items()]
+        return (
+            "[[variants]]\narchs = 'sm80'\ndtypes = ['bf16', 'fp16']\nkernel = 'splitkv'\n"
+            f"head_dim = 64\nblock_m = {block_m}\nblock_n = 64\nstages = 2\n"
+            f"row_warps = {block_m // 16}\nkey_groups = 1\nmin_blocks = 1\nreason = 'test'\n"
+            f"serves = [{', '.join(sets)}]\n"
+        )
+
+    starts = {mask: cut + 1 for mask, cut in cuts.items()}
+    starts["causal"] = min(starts["causal"] + gap, 16)
+    short = row(16, {mask: [0, cut] for mask, cut in cuts.items()})
+    text = HEAD + short + row(32, {mask: [start, 16] for mask, start in starts.items()})
+    if starts["causal"] == cuts["causal"] + 1:
+        table = selection.table(parse(text), "sm80")
+        assert all(
+            v.block_m == (16 if index.log2_seqlen_q <= cuts[index.mask] else 32)
+            for index, v in table.items()
+        )
+        assert len(table) == 2 * 3 * 3 * 17 * 17
+    else:
+        message = "serves already" if gap < 0 else "are served by no variant"
+        with pytest.raises(MatrixError, match=message):
             parse(text)

@@ -203,7 +203,7 @@ class Api:
     def plan(
         call: ForwardStruct,
         build: int,
-        l2_bytes: int = 50 << 20,
+        sms: int = 132,
         params_type: type[ctypes.Structure] = ParamsStruct,
     ) -> tuple[ctypes.Structure, int, int]:
         """The parameters, the variant's index and the grid."""
@@ -212,7 +212,7 @@ class Api:
             "fa3_plan",
             ctypes.byref(call),
             build,
-            ctypes.c_int64(l2_bytes),
+            sms,
             ctypes.byref(params),
             ctypes.c_int64(ctypes.sizeof(params)),
             ctypes.byref(variant),

@@ -23,12 +23,14 @@ def write_build(folder, cell="sm90-cu133", target="sm_90a", toolkit="13.3", twin
         "dynamic_shared_bytes": 49152,
         "tma_columns": 0,
         "splits_keys": 0,
-        "serves": {
-            "log2_seqlen_q": [0, 16],
-            "log2_seqlen_k": [0, 16],
-            "masks": ["full", "causal", "local"],
-            "layouts": ["aligned", "unaligned"],
-        },
+        "serves": [
+            {
+                "log2_seqlen_q": [0, 16],
+                "log2_seqlen_k": [0, 16],
+                "masks": ["full", "causal", "local"],
+                "layouts": ["aligned", "unaligned"],
+            }
+        ],
         "candidate": "",
     }
     manifest = {
@@ -149,10 +151,68 @@ def test_malformed_manifest(tmp_path, key, value):
         builds.Build.read(file.parent)
 
 
+@pytest.mark.usefixtures("packaged")
+def test_a_kernel_of_several_sets(tmp_path):
+    file = write_build(tmp_path / "a") / "manifest.json"
+    manifest = json.loads(file.read_text())
+    (entry,) = manifest["variants"]
+    (whole,) = entry["serves"]
+    sets = [
+        whole | {"log2_seqlen_q": [11, 16]},
+        whole | {"log2_seqlen_q": [7, 10], "masks": ["full"]},
+    ]
+    entry["serves"] = sets
+    file.write_text(json.dumps(manifest))
+    build = builds.Build.read(file.parent)
+    assert [(v.name, v.log2_seqlen_q, v.masks) for v in build.variants] == [
+        (entry["name"], (11, 16), {"full", "causal", "local"}),
+        (entry["name"], (7, 10), {"full"}),
+    ]
+    with fa3_matrix.use_build(file.parent):
+        for seqlen_q, causal, served in (
+            (2000, True, True),
+            (999, False, True),
+            (999, True, False),
+        ):
+            decision = fa3_matrix.explain(
+                seqlen_q=seqlen_q,
+                seqlen_k=2000,
+                head_dim=64,
+                causal=causal,
+                compute_capability="9.0",
+            )
+            assert (decision.variant is not None) == served
+    entry["serves"] = [*sets, sets[1]]
+    file.write_text(json.dumps(manifest))
+    with pytest.raises(BuildError, match="both serve"):
+        fa3_matrix.use_build(file.parent)
+
+
+@pytest.mark.parametrize(
+    ("serves", "wording"),
+    [
+        ([], "fa3_fwd_sm90_bf16_d64_m128n64: serves is empty"),
+        ({"masks": ["full"]}, "TypeError"),  # as manifests had it: one set, bare
+        ([{"masks": ["full"]}], "log2_seqlen_q"),
+    ],
+)
+def test_malformed_sets(tmp_path, serves, wording):
+    file = write_build(tmp_path / "a") / "manifest.json"
+    manifest = json.loads(file.read_text())
+    manifest["variants"][0]["serves"] = serves
+    file.write_text(json.dumps(manifest))
+    with pytest.raises(BuildError, match=f"not a manifest of this version .*{wording}"):
+        builds.Build.read(file.parent)
+
+
 def test_kernels_of_another_abi_are_refused(tmp_path):
     file = write_build(tmp_path / "a") / "manifest.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"forward_abi": 1}))
-    wording = r"build sm90-cu133: its kernels take parameters of version 1, this host library .* 3;"
+    passed = builds.library.load().fa3_forward_abi_version()
+    wording = (
+        "build sm90-cu133: its kernels take parameters of version 1, "
+        f"this host library passes version {passed};"
+    )
     with pytest.raises(BuildError, match=wording):
         fa3_matrix.use_build(file.parent)
 

@@ -53,6 +53,37 @@ def test_a_candidate_serves_nothing(monkeypatch, make_build, make_variant):
     ]
 
 
+@pytest.mark.parametrize(
+    ("seqlen_q", "causal", "rows", "reason"),
+    [
+        (2000, True, 192, "it serves seqlen_q from 65 to 1024"),
+        (999, False, 192, "it serves the masks causal, local"),
+        (999, True, 128, "it serves seqlen_q from 1025, else the masks full"),
+        (50, True, None, "it serves seqlen_q from 1025, else the masks full"),
+        (50, False, None, "it serves seqlen_q from 1025, else seqlen_q from 65 to 1024"),
+    ],
+)
+def test_a_kernel_of_several_sets_is_chosen_or_rejected_once(
+    make_build, make_variant, seqlen_q, causal, rows, reason
+):
+    full, masked = frozenset({"full"}), frozenset({"causal", "local"})
+    build = make_build(
+        "sm_90a",
+        make_variant(log2_seqlen_q=(11, 16), block_m=192),
+        make_variant(log2_seqlen_q=(7, 10), masks=masked, block_m=128),
+        make_variant(log2_seqlen_q=(7, 10), masks=full, block_m=192),
+    )
+    problem = explain.problem_of(
+        dtype="bf16", head_dim=64, seqlen_q=seqlen_q, seqlen_k=4096, causal=causal
+    )
+    chosen, rejected = explain.choose(build, problem)
+    assert (chosen.block_m if chosen else None) == rows
+    assert [r.variant for r in rejected] == [
+        f"fa3_fwd_sm90_bf16_d64_m{block_m}n64" for block_m in (192, 128) if block_m != rows
+    ]
+    assert rejected[0].reason == reason
+
+
 @pytest.mark.parametrize("layout", library.LAYOUT_NUMBERS)
 def test_layout_is_a_reason(monkeypatch, make_build, make_variant, layout):
     each = {

@@ -160,9 +160,9 @@ def test_missing_fatbin(run, call):
 def run_tma(run):
     """As ``run``, with a variant that loads by TMA."""
 
-    def run_tma(*calls, tma_columns=64, **facts):
+    def run_tma(*calls, tma_columns=64, environment=None, **facts):
         facts |= {"layouts": frozenset({"aligned"}), "tma_columns": tma_columns}
-        return run(*calls, environment={"FAKE_TMA": "1"}, **facts)
+        return run(*calls, environment={"FAKE_TMA": "1"} | (environment or {}), **facts)
 
     return run_tma
 
@@ -172,7 +172,7 @@ def starting(log, word):
 
 
 def test_tma_maps_are_made_once_and_the_grid_is_persistent(run_tma, api):
-    """Query rows in tiles of 128, keys in steps of 64; a batch of 8 has more tiles than the GPU has SMs."""
+    """Query rows and keys 64 at a time; a batch of 8 has more tiles of 128 rows than the GPU has SMs."""
     q, k = api.tensor(8, 300, 8, 64, data=0x1000), api.tensor(8, 500, 2, 64, data=0x2000)
     v = api.tensor(8, 500, 2, 64, data=0x3000)
     small = api.tensor(1, 300, 8, 64, data=0x1000)
@@ -181,15 +181,14 @@ def test_tma_maps_are_made_once_and_the_grid_is_persistent(run_tma, api):
     )
     box = "steps 1 1 1 1"
     assert starting(log, "map ") == [
-        f"map 0x1000 dtype 9 rank 4 sizes 64 300 8 8 strides 1024 128 307200 box 64 128 1 1 {box}",
+        f"map 0x1000 dtype 9 rank 4 sizes 64 300 8 8 strides 1024 128 307200 box 64 64 1 1 {box}",
         f"map 0x2000 dtype 9 rank 4 sizes 64 500 2 8 strides 256 128 128000 box 64 64 1 1 {box}",
         f"map 0x3000 dtype 9 rank 4 sizes 64 500 2 8 strides 256 128 128000 box 64 64 1 1 {box}",
-        f"map 0x1000 dtype 9 rank 4 sizes 64 300 8 1 strides 1024 128 128 box 64 128 1 1 {box}",
         f"map 0x1000 dtype 9 rank 4 sizes 64 300 8 1 strides 1024 128 128 box 64 64 1 1 {box}",
     ]
     assert [line.split()[3] for line in starting(log, "launch")] == ["132", "132", "24"]
     maps = [line.partition(" ticket")[0] for line in starting(log, "maps")]
-    assert maps == [*["maps 1000:128 2000:64 3000:64"] * 2, "maps 1000:128 1000:64 1000:64"]
+    assert maps == [*["maps 1000:64 2000:64 3000:64"] * 2, "maps 1000:64 1000:64 1000:64"]
     assert not starting(log, "misaligned")
 
 
@@ -208,7 +207,7 @@ def test_tma_maps_of_varlen_and_narrow_heads(run_tma, api):
     log = run_tma((call, 2), dtype="fp16", head_dim=96, tma_columns=32)
     box = "steps 1 1 1 1"
     assert starting(log, "map ") == [
-        f"map 0x1000 dtype 6 rank 4 sizes 40 300 4 1 strides 320 80 80 box 32 128 1 1 {box}",
+        f"map 0x1000 dtype 6 rank 4 sizes 40 300 4 1 strides 320 80 80 box 32 64 1 1 {box}",
         # Nothing will be loaded through it, so it may name any memory.
         f"map 0x1000 dtype 6 rank 4 sizes 40 1 4 1 strides 80 80 80 box 32 64 1 1 {box}",
     ]
@@ -218,7 +217,7 @@ def tickets(log):
     return [int(line.rpartition(" ")[2]) for line in starting(log, "maps")]
 
 
-def test_a_ticket_belongs_to_a_stream_and_a_captured_launch_has_none(run_tma, call):
+def test_a_ticket_belongs_to_a_stream_or_to_one_captured_launch(run_tma, call):
     streams = (0x20, 0x40, 0x20, 0, 0x51, 0x40, 0x51, 0x71, 0)
     found = tickets(run_tma(*((call, stream) for stream in streams)))
     eager = {}
@@ -226,21 +225,33 @@ def test_a_ticket_belongs_to_a_stream_and_a_captured_launch_has_none(run_tma, ca
         if stream % 2 == 0:
             assert eager.setdefault(stream, ticket) == ticket
     assert len(set(eager.values())) == 3
-    assert all(0 <= ticket < 16384 for ticket in eager.values())
-    assert [t for s, t in zip(streams, found, strict=True) if s % 2] == [-1, -1, -1]
+    captured = [t for s, t in zip(streams, found, strict=True) if s % 2]
+    assert len({*captured, *eager.values()}) == 3 + 3
+    assert all(0 <= ticket < 16384 for ticket in found)
 
 
 def test_a_handle_that_stands_for_many_streams_has_no_ticket(run_tma, call):
     assert tickets(run_tma((call, 2))) == [-1]  # CU_STREAM_PER_THREAD
 
 
-def test_without_a_ticket_left_the_order_is_fixed(run_tma, call):
-    found = tickets(run_tma(*((call, 16 * n) for n in range(18000))))
+@pytest.mark.parametrize("captured,least", [(0, 4000), (1, 12288)])
+def test_without_a_ticket_left_the_order_is_fixed(run_tma, call, captured, least):
+    found = tickets(run_tma(*((call, 16 * n + captured) for n in range(14000))))
     given = [ticket for ticket in found if ticket >= 0]
     assert len(set(given)) == len(given)
     assert max(given) < 16384
-    assert len(given) > 16000
+    assert len(given) >= least
     assert set(found) - set(given) == {-1}
+
+
+EARLY = "with attribute 6 = 1"  # programmatic stream serialization
+
+
+def test_kernels_that_wait_for_the_grids_before_start_early(run, run_tma, call):
+    log = run_tma((call, 2))
+    assert log[[line.startswith("launch") for line in log].index(True) + 1] == EARLY
+    assert EARLY not in run((call, 2))
+    assert EARLY not in run_tma((call, 2), environment={"FAKE_VERSION": "12020"})
 
 
 @pytest.fixture

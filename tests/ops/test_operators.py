@@ -26,10 +26,14 @@ def dense(device="meta", dtype=torch.bfloat16, **options):
     return q, q[:, :, :2], q[:, :, 2:4]
 
 
+def indices(device, *values):
+    return torch.tensor(values, device=device, dtype=torch.int32)
+
+
 def varlen(device="meta", **options):
     q = torch.empty(300, 8, 64, device=device, dtype=torch.float16, **options)
-    cu_seqlens = torch.empty(4, device=device, dtype=torch.int32)
-    return q, q[:, :2], q[:, 2:4], cu_seqlens, cu_seqlens, None, cu_seqlens[1:], 200, 200
+    begins, used = indices(device, 0, 100, 290, 300), indices(device, 100, 7, 0)
+    return q, q[:, :2], q[:, 2:4], begins, begins, None, used, 200, 200
 
 
 def cache(device="meta", **options):
@@ -37,7 +41,7 @@ def cache(device="meta", **options):
     q = torch.empty(30, 8, 64, device=device, dtype=torch.bfloat16, **options)
     k_cache, v_cache = torch.empty(2, 9, 16, 2, 64, device=device, dtype=torch.bfloat16)
     page_table = torch.zeros(3, 4, device=device, dtype=torch.int32)
-    lengths, begins = (torch.zeros(n, device=device, dtype=torch.int32) for n in (3, 4))
+    lengths, begins = indices(device, 5, 0, 64), indices(device, 0, 10, 30, 30)
     return q, k_cache, v_cache, lengths, page_table, begins, 20, 1
 
 
@@ -170,8 +174,8 @@ def test_opcheck(ops, name, arguments, more):
 @pytest.mark.parametrize("name,arguments,more", OPERATORS)
 def test_opcheck_on_gpu(ops, name, arguments, more):
     inputs = [
-        tensor.zero_() if isinstance(tensor, torch.Tensor) else tensor
-        for tensor in arguments("cuda")
+        value.zero_() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+        for value in arguments("cuda")
     ]
     torch.library.opcheck(getattr(ops, name).default, (*inputs, *more))
 

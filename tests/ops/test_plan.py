@@ -142,19 +142,21 @@ def test_layout(api, build_of_two_layouts, data, strides, sizes, which):
 
 
 @pytest.mark.parametrize(
-    "l2_mib,seqlen_k,expected",
+    "sms,causal,seqlen_q,expected",
     [
-        # K and V of a head are 2 * seqlen_k * 128 * 2 bytes; four query heads share one of 256.
-        (50, 8192, 7 * 4),
-        (50, 1024, 52 * 4),  # 56 would fit, but leave 32 for the fifth section
-        (50, 16, 256 * 4),
-        (50, 10**6, 1 * 4),
-        (0, 8192, 1 * 4),
+        # Four query heads share one of 256 of K and V: 4 * 2 tiles of 128 rows.
+        (132, False, 256, 16 * 4),  # 17 would make 132 tiles, but leave 1 for the sixteenth section
+        (132, True, 256, 32 * 4),  # of 33, which would leave 25 for the eighth
+        (8, False, 256, 1 * 4),
+        (9, False, 256, 2 * 4),
+        (132, False, 10**5, 1 * 4),
+        (10**6, True, 256, 256 * 4),
     ],
 )
-def test_sections_are_even_and_fit_l2(api, build, l2_mib, seqlen_k, expected):
-    call = api.forward(api.tensor(64, 256, 16, 128), api.tensor(64, seqlen_k, 4, 128))
-    p, _, _ = api.plan(call, build, l2_mib << 20)
+def test_sections_are_even_and_give_each_sm_a_tile(api, build, sms, causal, seqlen_q, expected):
+    q = api.tensor(64, seqlen_q, 16, 128)
+    call = api.forward(q, api.tensor(64, 10**5, 4, 128), causal=causal)
+    p, _, _ = api.plan(call, build, sms)
     assert p.heads_per_section == expected
 
 

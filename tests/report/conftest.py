@@ -39,12 +39,14 @@ def variant(name: str, **more: Any) -> Json:
         "compile_seconds": 7.5,
         "peak_compiler_bytes": 420_000_000,
         "advisories": [],
-        "serves": {
-            "log2_seqlen_q": [7, 16],
-            "log2_seqlen_k": [0, 16],
-            "masks": ["full"],
-            "layouts": ["aligned", "unaligned"],
-        },
+        "serves": [
+            {
+                "log2_seqlen_q": [7, 16],
+                "log2_seqlen_k": [0, 16],
+                "masks": ["full"],
+                "layouts": ["aligned", "unaligned"],
+            }
+        ],
         "candidate": "",
     } | more
 

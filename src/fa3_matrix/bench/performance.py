@@ -11,37 +11,41 @@ from fa3_matrix.bench.occupancy import launch_occupancy
 from fa3_matrix.bench.problems import Problem
 from fa3_matrix.bench.results import Document
 from fa3_matrix.bench.timing import Clock
+from fa3_matrix.build.manifest import ServesRecord, VariantRecord
 from fa3_matrix.errors import BenchError
 
 
 def variant_problems(builds: Iterable[BuildArm]) -> list[Problem]:
-    """A problem for each variant of `builds`, of 2048 rows or the nearest that it serves: 8 sequences, hidden 2048."""
-    problems = {}
-    for build in builds:
-        for variant in build.manifest.variants:
-            if variant.candidate:
-                continue
-            serves = variant.serves
-            is_cache = serves.layouts == ["paged"]
-            broadcast = serves.layouts == ["unaligned"]
-            problem = Problem(
-                dtype=variant.dtype,
-                head_dim=variant.head_dim,
-                heads_q=2048 // variant.head_dim,
-                heads_k=2048 // variant.head_dim,
-                batch=8,
-                seqlen_q=_near_2048(serves.log2_seqlen_q),
-                seqlen_k=_near_2048(serves.log2_seqlen_k),
-                causal="full" not in serves.masks,
-                window=(1024, 0) if serves.masks == ["local"] else (-1, -1),
-                is_cache=is_cache,
-                page_size=min(_near_2048(serves.log2_seqlen_k), 64) if is_cache else 0,
-                num_splits=0 if variant.splits_keys else 1,
-                # TMA can't broadcast, while 16-byte copies stay legal: the variant's usual path.
-                layout_q=Layout(expand="b") if broadcast else Layout(),
-            )
-            problems[problem.id] = problem
-    return list(problems.values())
+    """A problem for each set that a variant serves, of 2048 rows or the nearest in it: 8 sequences, hidden 2048."""
+    problems = [
+        _problem(variant, serves)
+        for build in builds
+        for variant in build.manifest.variants
+        if not variant.candidate
+        for serves in variant.serves
+    ]
+    return list({problem.id: problem for problem in problems}.values())
+
+
+def _problem(variant: VariantRecord, serves: ServesRecord) -> Problem:
+    is_cache = serves.layouts == ["paged"]
+    broadcast = serves.layouts == ["unaligned"]
+    return Problem(
+        dtype=variant.dtype,
+        head_dim=variant.head_dim,
+        heads_q=2048 // variant.head_dim,
+        heads_k=2048 // variant.head_dim,
+        batch=8,
+        seqlen_q=_near_2048(serves.log2_seqlen_q),
+        seqlen_k=_near_2048(serves.log2_seqlen_k),
+        causal="full" not in serves.masks,
+        window=(1024, 0) if serves.masks == ["local"] else (-1, -1),
+        is_cache=is_cache,
+        page_size=min(_near_2048(serves.log2_seqlen_k), 64) if is_cache else 0,
+        num_splits=0 if variant.splits_keys else 1,
+        # TMA can't broadcast, while 16-byte copies stay legal: the variant's usual path.
+        layout_q=Layout(expand="b") if broadcast else Layout(),
+    )
 
 
 def _near_2048(log2_seqlen: Sequence[int]) -> int:

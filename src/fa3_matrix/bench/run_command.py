@@ -28,7 +28,7 @@ def add_parsers(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         "--suite",
         nargs="+",
         default=list(SUITES),
-        help=f"of ci/matrix.toml (default {' '.join(SUITES)}); variants: a problem for each variant",
+        help=f"of ci/matrix.toml (default {' '.join(SUITES)}); variants: a problem or more for each variant",
     )
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"samples (default {ROUNDS})")
     parser.add_argument("--seed", type=int, default=0, help="of the order of builds (default 0)")

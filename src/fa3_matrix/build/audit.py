@@ -134,7 +134,6 @@ class Auditor:
         if contents.barriers:
             usage = replace(usage, barriers=contents.barriers[variant.name])
         fit = self._occupancy(target, info, usage)
-        serves = variant.serves.as_json()
         spilled = usage.spill_store_bytes + usage.spill_load_bytes
         return VariantRecord(
             name=variant.name,
@@ -165,7 +164,7 @@ class Auditor:
             compile_seconds=round(compiled.seconds, 3),
             peak_compiler_bytes=compiled.peak_bytes,
             advisories=[f"{advisory.code} {advisory.text}" for advisory in advisories],
-            serves=ServesRecord(**serves),
+            serves=[ServesRecord(**serves.as_json()) for serves in variant.serves],
             candidate=variant.candidate,
         )
 

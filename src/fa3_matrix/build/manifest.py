@@ -47,7 +47,7 @@ class SassRecord:
 
 @dataclass(frozen=True)
 class ServesRecord:
-    """The problem classes a variant serves: inclusive ranges of ceil(log2(seqlen)), masks and layouts."""
+    """A set of problem classes: inclusive ranges of ceil(log2(seqlen)), masks and layouts."""
 
     log2_seqlen_q: list[int]
     log2_seqlen_k: list[int]
@@ -62,8 +62,8 @@ class VariantRecord:
     ``kernel``: the folder of ``cpp/`` it comes from. ``tma_columns``: of the boxes that TMA loads, 0 without TMA.
     ``splits_keys``: 1 where CTAs share the keys of a row tile; then the file also holds ``<name>_combine`` and
     ``<name>_append``, and what is said of registers, spills, stack and SASS is said of ``<name>`` alone; else 0.
-    ``registers``: of a thread at launch; warpgroups may redistribute them afterwards. ``candidate``: empty, or why no
-    problem is given to the variant yet.
+    ``registers``: of a thread at launch; warpgroups may redistribute them afterwards. ``serves``: disjoint sets, whose
+    union the variant serves. ``candidate``: empty, or why no problem is given to the variant yet.
     """
 
     name: str
@@ -94,7 +94,7 @@ class VariantRecord:
     compile_seconds: float
     peak_compiler_bytes: int
     advisories: list[str]
-    serves: ServesRecord
+    serves: list[ServesRecord]
     candidate: str
 
 
@@ -169,6 +169,8 @@ def _decode(hint: Any, value: Any) -> Any:
         )
     if isinstance(hint, GenericAlias) and get_origin(hint) is list:
         (item,) = get_args(hint)
+        if not isinstance(value, list):
+            raise TypeError(f"expected a list, found {value!r}")
         return [_decode(item, entry) for entry in value]
     if isinstance(hint, GenericAlias) and get_origin(hint) is dict:
         _, item = get_args(hint)

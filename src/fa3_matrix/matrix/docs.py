@@ -53,6 +53,8 @@ Exactly one variant of an arch serves each class; reading `ci/matrix.toml` fails
 library indexes the same table, filled from the manifest of the build it has loaded, and
 `fa3-matrix explain` shows the choice for a problem.
 
+Where a variant serves several sets of classes, its row has a line for each; a column in which they agree has one.
+
 Masks: `full`; `causal`; `local`, a sliding window or any limit besides causal's own.
 
 Layouts: `aligned` where TMA can describe q, k and v: base pointers multiples of 16 bytes, and every
@@ -174,16 +176,22 @@ def _selection_rows(variants: Sequence[Variant]) -> Iterable[list[str]]:
 
 def _shape(v: Variant) -> tuple[str, ...]:
     return (
-        _lengths(v.serves.log2_seqlen_q),
-        _lengths(v.serves.log2_seqlen_k),
-        _some(v.serves.masks, MASKS),
-        _some(v.serves.layouts, LAYOUTS),
+        _each(_lengths(s.log2_seqlen_q) for s in v.serves),
+        _each(_lengths(s.log2_seqlen_k) for s in v.serves),
+        _each(_some(s.masks, MASKS) for s in v.serves),
+        _each(_some(s.layouts, LAYOUTS) for s in v.serves),
         f"`{v.kernel}`",
         f"{v.block_m} x {v.block_n}",
         str(v.threads),
         str(v.stages),
         f"candidate, serves nothing yet: {v.candidate}; {v.reason}" if v.candidate else v.reason,
     )
+
+
+def _each(sets: Iterable[str]) -> str:
+    """A line for each set, so that a row's cells can be read across; one line where all are alike."""
+    lines = list(sets)
+    return lines[0] if len(set(lines)) == 1 else "<br>".join(lines)
 
 
 def _some(served: Sequence[str], existing: Sequence[str]) -> str:

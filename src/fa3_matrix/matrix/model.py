@@ -138,17 +138,19 @@ class Twin:
 
 @dataclass(frozen=True)
 class Serves:
-    """The problem classes of a variant: inclusive ranges of ceil(log2(seqlen)), masks, and layouts.
+    """A set of problem classes: inclusive ranges of ceil(log2(seqlen)), masks, and layouts.
+
+    A row's ``serves`` holds one or more, as inline tables of these keys. A key left out serves all.
 
     ``aligned``: TMA can describe q, k and v. Their base pointers are multiples of 16 bytes, and every
     stride of a dimension longer than 1 is a positive multiple of 16 bytes below 2^40, that of rows at
     least a row. ``paged``: k and v are pages of a cache, found through a page table, however they lie.
     """
 
-    log2_seqlen_q: tuple[int, int]
-    log2_seqlen_k: tuple[int, int]
-    masks: tuple[Mask, ...]
-    layouts: tuple[Layout, ...]
+    log2_seqlen_q: tuple[int, int] = (0, MAX_LOG2_SEQLEN)
+    log2_seqlen_k: tuple[int, int] = (0, MAX_LOG2_SEQLEN)
+    masks: tuple[Mask, ...] = MASKS
+    layouts: tuple[Layout, ...] = LAYOUTS
 
     def as_json(self) -> dict[str, Any]:
         """The form that a build's manifest carries."""
@@ -213,8 +215,9 @@ class Variant:
 
     ``kernel``: the folder of ``cpp/`` that holds its source; ``block_m`` x ``block_n``: rows of Q and
     of K/V in a tile; ``stages``: K/V tiles in flight; ``options``: what only this kernel has;
-    ``reason``: why the row exists. ``candidate``: empty, or why the variant is built and audited but
-    serves nothing yet; ``serves`` is then what it is meant for.
+    ``serves``: disjoint sets, whose union it serves; ``reason``: why the row exists. ``candidate``:
+    empty, or why the variant is built and audited but serves nothing yet; ``serves`` is then what it
+    is meant for.
     """
 
     arch: str
@@ -224,7 +227,7 @@ class Variant:
     block_n: int
     stages: int
     options: KernelOptions
-    serves: Serves
+    serves: tuple[Serves, ...]
     reason: str
     candidate: str = ""
 

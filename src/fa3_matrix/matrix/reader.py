@@ -252,15 +252,7 @@ def _row(
     else:
         options = _sm90_options(table, block_m)
         _check_hopper(table, [cell for cell in buildable if cell.arch.name in names])
-    serves = Serves(
-        _range(table, "log2_seqlen_q"),
-        _range(table, "log2_seqlen_k"),
-        tuple(cast(list[Mask], table.choices("masks", MASKS)) if "masks" in table else MASKS),
-        tuple(
-            cast(list[Layout], table.choices("layouts", LAYOUTS)) if "layouts" in table else LAYOUTS
-        ),
-    )
-    _check_layouts(table, kernel, serves.layouts)
+    serves = _serves(table, kernel)
     reason = table.string("reason")
     candidate = table.string("candidate") if "candidate" in table else ""
     table.done()
@@ -279,6 +271,35 @@ def _row(
                     reason=reason,
                     candidate=candidate,
                 )
+
+
+def _serves(table: Table, kernel: Kernel) -> tuple[Serves, ...]:
+    """The sets of a row; one of everything where it states none."""
+    if "serves" not in table:
+        _check_layouts(table, "kernel", kernel, LAYOUTS)
+        return (Serves(),)
+    sets = table.tables("serves")
+    if not sets:
+        table.fail(
+            "serves is empty: state one set of problem classes or more, such as "
+            "{ log2_seqlen_q = [7, 16] }, or leave it out to serve everything",
+            "serves",
+        )
+    return tuple(_set(each, kernel) for each in sets)
+
+
+def _set(table: Table, kernel: Kernel) -> Serves:
+    serves = Serves(
+        _range(table, "log2_seqlen_q"),
+        _range(table, "log2_seqlen_k"),
+        tuple(cast(list[Mask], table.choices("masks", MASKS)) if "masks" in table else MASKS),
+        tuple(
+            cast(list[Layout], table.choices("layouts", LAYOUTS)) if "layouts" in table else LAYOUTS
+        ),
+    )
+    _check_layouts(table, "layouts", kernel, serves.layouts)
+    table.done()
+    return serves
 
 
 def _sm80_options(table: Table, block_m: int) -> Sm80Options:
@@ -327,15 +348,15 @@ _READABLE: dict[Kernel, tuple[Layout, ...]] = {
 }
 
 
-def _check_layouts(table: Table, kernel: Kernel, layouts: Sequence[Layout]) -> None:
+def _check_layouts(table: Table, key: str, kernel: Kernel, layouts: Sequence[Layout]) -> None:
     """TMA needs tensors that it can describe; only one kernel follows a page table."""
     readable = _READABLE[kernel]
     wrong = [layout for layout in layouts if layout not in readable]
     if wrong:
         table.fail(
             f"kernel {kernel!r} cannot serve layout {', '.join(wrong)}; "
-            f"state layouts, among {', '.join(readable)}",
-            "layouts" if "layouts" in table else "kernel",
+            f"state layouts in each set of serves, among {', '.join(readable)}",
+            key,
         )
 
 
@@ -373,6 +394,11 @@ def _variants(
             for index in selection.served(variant):
                 if index in by_class:
                     other, first = by_class[index]
+                    if first is variant:
+                        table.fail(
+                            f"two sets of {variant.name} serve ({index}); take it out of one",
+                            "serves",
+                        )
                     table.fail(
                         f"{variant.name} serves ({index}), "
                         f"which {first.name} of line {other.line} serves already"

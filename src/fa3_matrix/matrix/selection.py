@@ -94,14 +94,14 @@ def served(variant: Variant) -> Iterable[ProblemClass]:
     """Every class that a variant serves; a candidate serves none."""
     if variant.candidate:
         return
-    serves = variant.serves
-    for index in itertools.product(
-        serves.masks,
-        serves.layouts,
-        _inclusive(serves.log2_seqlen_q),
-        _inclusive(serves.log2_seqlen_k),
-    ):
-        yield ProblemClass(variant.head_dim, variant.dtype, *index)
+    for serves in variant.serves:
+        for index in itertools.product(
+            serves.masks,
+            serves.layouts,
+            _inclusive(serves.log2_seqlen_q),
+            _inclusive(serves.log2_seqlen_k),
+        ):
+            yield ProblemClass(variant.head_dim, variant.dtype, *index)
 
 
 def classes(variants: Sequence[Variant]) -> Iterable[ProblemClass]:

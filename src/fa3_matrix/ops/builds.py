@@ -2,7 +2,7 @@
 
 import ctypes
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +18,10 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True)
 class Variant:
-    """One compiled kernel and the problem classes that it serves (ranges inclusive)."""
+    """One compiled kernel and a set of problem classes that it serves (ranges inclusive).
+
+    A kernel that serves several sets is several of these, of one name: the host library's table takes one set each.
+    """
 
     name: str
     file: Path
@@ -83,7 +86,9 @@ class Build:
                 twin_of=manifest["twin_of"],
                 forward_abi=manifest["forward_abi"],
                 capability_range=(ComputeCapability(*low), ComputeCapability(*high)),
-                variants=tuple(_variant(path, entry) for entry in manifest["variants"]),
+                variants=tuple(
+                    variant for entry in manifest["variants"] for variant in _variants(path, entry)
+                ),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise BuildError(
@@ -265,8 +270,15 @@ def _preference(build: Build) -> tuple[bool, list[int], str]:
     return build.target.form == "ptx", newest_first, build.cell
 
 
-def _variant(folder: Path, entry: dict[str, Any]) -> Variant:
-    serves = entry["serves"]
+def _variants(folder: Path, entry: dict[str, Any]) -> Iterator[Variant]:
+    """One for each set that the kernel serves."""
+    if not entry["serves"]:
+        raise ValueError(f"variant {entry['name']}: serves is empty")
+    for serves in entry["serves"]:
+        yield _variant(folder, entry, serves)
+
+
+def _variant(folder: Path, entry: dict[str, Any], serves: dict[str, Any]) -> Variant:
     low_q, high_q = serves["log2_seqlen_q"]
     low_k, high_k = serves["log2_seqlen_k"]
     variant = Variant(

@@ -167,20 +167,25 @@ def problem_of(
 
 
 def choose(build: Build, problem: Problem) -> tuple[Variant | None, list[Rejection]]:
-    """The variant of a build that serves a problem, and why each other does not."""
+    """The variant of a build that serves a problem, and why each other kernel does not."""
     fitting = [
         v.head_dim
         for v in build.variants
         if v.dtype == problem.dtype and v.head_dim >= problem.head_dim and not v.candidate
     ]
     chosen: Variant | None = None
-    rejected: list[Rejection] = []
+    reasons: dict[str, list[str]] = {}  # of each kernel, one for each set that it serves
     for variant in build.variants:
         reason = _reason_against(variant, problem, min(fitting, default=None))
         if reason:
-            rejected.append(Rejection(build.cell, variant.name, reason))
+            reasons.setdefault(variant.name, []).append(reason)
         else:
             chosen = variant
+    rejected = [
+        Rejection(build.cell, name, _either(of_sets))
+        for name, of_sets in reasons.items()
+        if not chosen or name != chosen.name
+    ]
     return chosen, rejected
 
 
@@ -204,6 +209,12 @@ def _reason_against(variant: Variant, problem: Problem, head_dim: int | None) ->
         if not low <= log2_seqlen(seqlen) <= high:
             return f"it serves {name} {_lengths(low, high)}"
     return None
+
+
+def _either(reasons: Sequence[str]) -> str:
+    """``it serves seqlen_q from 1025, else the masks full``: what each set of a kernel asks for."""
+    first, *others = dict.fromkeys(reasons)
+    return ", else ".join([first, *(other.removeprefix("it serves ") for other in others)])
 
 
 def _lengths(low: int, high: int) -> str:

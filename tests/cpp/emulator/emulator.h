@@ -27,6 +27,9 @@
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __shared__ static  // CTAs run one after another; `extern __shared__` is rewritten to `extern` before
 
+struct uint2 {
+  uint32_t x, y;
+};
 struct uint4 {
   uint32_t x, y, z, w;
 };

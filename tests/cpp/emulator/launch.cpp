@@ -73,7 +73,7 @@ extern "C" int emulate(const EmulatedCall* call, char* message, int message_byte
 #if FA3_BY_TMA
     fa3::TmaForwardParams params;
     params.forward = p;
-    params.q = map_of(p.q, call->q_sizes, p.q_stride, info.tma_columns, info.block_m);
+    params.q = map_of(p.q, call->q_sizes, p.q_stride, info.tma_columns, fa3::kQueryBoxRows);
     params.k = map_of(p.k, call->k_sizes, p.k_stride, info.tma_columns, info.block_n);
     params.v = map_of(p.v, call->k_sizes, p.v_stride, info.tma_columns, info.block_n);
     launch(FA3_KERNEL, params, std::min<int64_t>(tiles, call->ctas), threads, call->seed);

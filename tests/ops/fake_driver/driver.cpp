@@ -32,9 +32,16 @@ int outcome(const char* call) {
   return failing != nullptr && std::strcmp(failing, call) == 0 ? static_cast<int>(setting("FAKE_ERROR", 999)) : 0;
 }
 
+struct LaunchAttribute {  // CUlaunchAttribute
+  int id;
+  alignas(8) int value;
+};
+
 struct LaunchConfig {  // CUlaunchConfig
   unsigned grid[3], block[3], shared_bytes;
   void* stream;
+  const LaunchAttribute* attributes;
+  unsigned num_attributes;
 };
 
 }  // namespace
@@ -49,7 +56,7 @@ int cuInit(unsigned) {
   return outcome("cuInit");
 }
 int cuDriverGetVersion(int* version) {
-  return *version = 13000, 0;
+  return *version = static_cast<int>(setting("FAKE_VERSION", 13000)), 0;
 }
 int cuGetErrorName(int error, const char** text) {
   return *text = error == 222 ? "FAKE_PTX" : "FAKE_ERROR", 0;
@@ -143,6 +150,9 @@ int cuLaunchKernelEx(const LaunchConfig* c, void* kernel, void** arguments, void
   record("launch %p grid %u %u %u block %u %u %u shared %u stream %p q %p in context of %d", kernel, c->grid[0],
          c->grid[1], c->grid[2], c->block[0], c->block[1], c->block[2], c->shared_bytes, c->stream, params->q,
          current_device);
+  for (unsigned i = 0; i < c->num_attributes; ++i) {
+    record("with attribute %d = %d", c->attributes[i].id, c->attributes[i].value);
+  }
   if (by_tma) {
     const auto* q = tma->q.opaque;
     const auto* k = tma->k.opaque;
