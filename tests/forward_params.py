@@ -27,6 +27,6 @@ class ParamsStruct(ctypes.Structure):
         *((name, ctypes.c_int32) for name in ("window_left", "window_right")),
         *((name, ctypes.c_int32) for name in ("num_m_blocks", "heads_per_section")),
         *((name, ctypes.c_int32) for name in ("q_aligned", "kv_aligned", "ticket")),
-        ("num_splits", ctypes.c_int32),
+        *((name, ctypes.c_int32) for name in ("num_splits", "slots")),
         *((f"partial_{name}", ctypes.c_void_p) for name in ("out", "lse")),
     )

@@ -11,6 +11,7 @@
 namespace fa3 {
 
 inline constexpr int32_t kForwardAbiVersion = 4;
+inline constexpr float kWhole = __builtin_huge_valf();
 inline constexpr int32_t kTicketCounters = 16384;  // of each kernel with a persistent grid
 inline constexpr int32_t kCombineThreads = 128;    // of a combine kernel's CTA, which merges one row
 
@@ -67,10 +68,11 @@ struct ForwardParams {
   // time must not share one; a launch leaves it at zero. Negative: tiles are dealt in a fixed order.
   int32_t ticket;
 
-  // splits_keys only: CTAs that share a tile's keys. More than one: each writes its output to partial_out, normalised,
-  // and its lse to partial_lse, both (num_splits, rows of lse as lse counts them) in fp32, and a combine kernel merges
-  // them.
+  // splits_keys only: CTAs that may share a tile's keys. More than one: each writes its output to partial_out,
+  // normalised, and its lse to partial_lse, both (num_splits, rows of lse as lse counts them) in fp32, and a combine
+  // kernel merges them. One that finds that it has a tile's keys to itself writes out and lse, and kWhole as its lse.
   int32_t num_splits;
+  int32_t slots;  // 0: splits are equal; else CTAs that run at a time, among which entries of different length are cut
   float* partial_out;  // head_dim floats a row
   float* partial_lse;  // base 2
 };

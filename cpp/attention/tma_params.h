@@ -1,7 +1,8 @@
 // The one argument of forward kernels that load by TMA.
 //
 // Maps have four dimensions (head_dim, row, head, batch entry), varlen tensors one batch entry, and zeros outside:
-// boxes of one swizzle panel of columns by kQueryBoxRows (q) or VariantInfo::block_n (k, v) rows.
+// boxes of one swizzle panel of columns by kQueryBoxRows (q) or VariantInfo::block_n (k, v) rows. Of a paged cache, pages
+// take the place of batch entries, and boxes are no longer than a page.
 #pragma once
 
 #include <cstdint>

@@ -116,6 +116,7 @@ int64_t plan_forward(const Fa3Forward& f, const Fa3Variant& variant, int32_t sms
       heads_per_section(lengths.batch * heads_k, heads_q / heads_k, m_blocks, window.mask != FA3_MASK_FULL, sms));
   p.ticket = -1;
   p.num_splits = 1;
+  p.slots = 0;
   p.partial_out = p.partial_lse = nullptr;
   p.q_aligned = is_aligned(f.q, p.q_stride);
   p.kv_aligned = is_aligned(f.k, p.k_stride) && is_aligned(f.v, p.v_stride);
@@ -143,17 +144,22 @@ int64_t keys_of_tile(const ForwardParams& p, const Fa3Variant& variant) {
   return std::min<int64_t>(p.seqlen_k, int64_t{p.window_left} + p.window_right + variant.block_m);
 }
 
-int32_t splits_of(const Fa3Forward& f, const Fa3Variant& variant, const Device& device, const ForwardParams& p,
-                  int64_t tiles) {
-  if (not variant.splits_keys || f.num_splits == 1) return 1;
+void plan_splits(const Fa3Forward& f, const Fa3Variant& variant, const Device& device, int64_t tiles,
+                 ForwardParams& p) {
+  if (not variant.splits_keys || f.num_splits == 1) return;
   constexpr int32_t kReservedBytes = 1024;  // of shared memory, for each CTA
   const int32_t ctas_of_sm =
       std::max(1, std::min(device.sm_threads / variant.threads,
                            device.sm_shared_bytes / (variant.dynamic_shared_bytes + kReservedBytes)));
   const int64_t key_blocks = (keys_of_tile(p, variant) + variant.block_n - 1) / variant.block_n;
-  const int32_t splits = choose_splits(f.num_splits, tiles, key_blocks, int64_t{device.sms} * ctas_of_sm);
+  const int32_t slots = device.sms * ctas_of_sm;
+  const bool is_ragged = p.batch > 1 && (p.seqused_k != nullptr || p.cu_seqlens_k != nullptr);
+  const int32_t splits = is_ragged ? choose_ragged_splits(f.num_splits, p.batch, tiles, key_blocks, slots)
+                                   : choose_splits(f.num_splits, tiles, key_blocks, slots);
   const int64_t largest_grid = std::max(tiles * splits, int64_t{p.seqlen_q} * p.heads_q * p.batch);
-  return largest_grid > std::numeric_limits<int32_t>::max() ? 1 : splits;
+  if (splits == 1 || largest_grid > std::numeric_limits<int32_t>::max()) return;
+  p.num_splits = splits;
+  if (is_ragged) p.slots = slots;
 }
 
 Planned plan(const Fa3Forward& f) {
@@ -163,7 +169,7 @@ Planned plan(const Fa3Forward& f) {
   const Fa3Variant& variant = planned.kernel.variant();
   ForwardParams& p = planned.params.forward;
   planned.tiles = plan_forward(f, variant, device.sms, p);
-  if (planned.tiles > 0) p.num_splits = splits_of(f, variant, device, p, planned.tiles);
+  if (planned.tiles > 0) plan_splits(f, variant, device, planned.tiles, p);
   return planned;
 }
 

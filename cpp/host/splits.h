@@ -11,4 +11,7 @@ inline constexpr int64_t kMaxSplits = 256;
 // runs `slots` CTAs at once. At least 1, at most a split a block.
 int32_t choose_splits(int64_t requested, int64_t tiles, int64_t key_blocks, int64_t slots);
 
+// The same for entries whose lengths only the device knows, at most `key_blocks`: enough for it to even them out.
+int32_t choose_ragged_splits(int64_t requested, int64_t entries, int64_t tiles, int64_t key_blocks, int64_t slots);
+
 }  // namespace fa3

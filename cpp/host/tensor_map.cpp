@@ -95,8 +95,10 @@ bool is_tma_layout(const Fa3Tensor& t) {
 
 void fill_tensor_maps(const Driver& driver, const Fa3Forward& f, const Fa3Variant& variant, TmaForwardParams& params) {
   params.q = cached(driver, view_of(f.q, f.q, variant.tma_columns, kQueryBoxRows));
-  params.k = cached(driver, view_of(f.k, f.q, variant.tma_columns, variant.block_n));
-  params.v = cached(driver, view_of(f.v, f.q, variant.tma_columns, variant.block_n));
+  const bool is_paged = f.page_table.rank >= 0;
+  const int32_t keys = is_paged ? std::min(variant.block_n, params.forward.page_size) : variant.block_n;
+  params.k = cached(driver, view_of(f.k, f.q, variant.tma_columns, keys));
+  params.v = cached(driver, view_of(f.v, f.q, variant.tma_columns, keys));
 }
 
 }  // namespace fa3

@@ -70,17 +70,41 @@ class Producer {
   __device__ __forceinline__ void load_k(const Keys& keys, int block) {
     const int stage = k.stage();
     ptx::mbarrier_wait(ptx::shared_address(&shared.k_empty[stage]), k.parity());
-    load<Traits::kBlockN>(shared.k[stage], params.k, shared.k_full[stage], keys.row + block * Traits::kBlockN,
-                          keys.head, keys.batch);
+    load_keys(shared.k[stage], params.k, shared.k_full[stage], keys, block);
     k.advance();
   }
 
   __device__ __forceinline__ void load_v(const Keys& keys, int block) {
     const int stage = v.stage();
     ptx::mbarrier_wait(ptx::shared_address(&shared.v_empty[stage]), v.parity());
-    load<Traits::kBlockN>(shared.v[stage], params.v, shared.v_full[stage], keys.row + block * Traits::kBlockN,
-                          keys.head, keys.batch);
+    load_keys(shared.v[stage], params.v, shared.v_full[stage], keys, block);
     v.advance();
+  }
+
+  __device__ __forceinline__ void load_keys(const uint8_t* tile, const TensorMap& map, uint64_t& full, const Keys& keys,
+                                            int block) const {
+    const int first = block * Traits::kBlockN;
+    if constexpr (Traits::kReadsPages) {
+      if (params.forward.page_table != nullptr) return load_pages(tile, map, full, keys, first);
+    }
+    load<Traits::kBlockN>(tile, map, full, keys.row + first, keys.head, keys.batch);
+  }
+
+  // As many boxes as pages make up the block. A page that the cache does not have arrives as zeros.
+  __device__ __forceinline__ void load_pages(const uint8_t* tile, const TensorMap& map, uint64_t& full,
+                                             const Keys& keys, int first) const {
+    const ForwardParams& p = params.forward;
+    const int rows = min(p.page_size, Traits::kBlockN);
+    const uint32_t barrier = ptx::shared_address(&full);
+    ptx::mbarrier_expect(barrier, Traits::kTileBytesKV);
+#pragma unroll 1
+    for (int row = 0; row < Traits::kBlockN; row += rows) {
+      const int key = first + row;
+      int page = -1;
+      if (key < p.total_k) page = p.page_table[keys.batch * p.page_table_stride + key / p.page_size];
+      load_panels<Traits::kBlockN>(ptx::shared_address(tile) + row * Traits::kPanelBytes, map, barrier,
+                                   key % p.page_size, keys.head, page);
+    }
   }
 
   __device__ __forceinline__ void load_last_v(const TileState& tile) {
@@ -118,10 +142,16 @@ class Producer {
                                        int batch) const {
     const uint32_t barrier = ptx::shared_address(&full);
     ptx::mbarrier_expect(barrier, kRows * Traits::kHeadDim * 2);
+    load_panels<kRows>(ptx::shared_address(tile), map, barrier, row, head, batch);
+  }
+
+  // A box of each panel of a tile of kRows rows.
+  template <int kRows>
+  __device__ __forceinline__ void load_panels(uint32_t to, const TensorMap& map, uint32_t barrier, int row, int head,
+                                              int batch) const {
 #pragma unroll
     for (int panel = 0; panel < Traits::kPanels; ++panel) {
-      ptx::tma_load(ptx::shared_address(tile) + panel * kRows * Traits::kPanelBytes, &map, barrier,
-                    panel * Traits::kPanel, row, head, batch);
+      ptx::tma_load(to + panel * kRows * Traits::kPanelBytes, &map, barrier, panel * Traits::kPanel, row, head, batch);
     }
   }
 

@@ -19,6 +19,10 @@ struct ForwardTraits {
 
   static constexpr int kConsumers = kBlockM / 64;  // warpgroups; each owns 64 query rows
   static constexpr int kThreads = 128 * (kConsumers + 1);
+  // Pages of 8 to 64 keys make up a block, or blocks a page of a multiple of 128. Three consumer warpgroups leave the
+  // producer too few registers.
+  static constexpr bool kReadsPages = kConsumers < 3 && 128 % kBlockN == 0;
+
   // 64K registers less the producer's share; both counts are multiples of eight.
   static constexpr int kProducerRegisters = kConsumers == 3 ? 32 : 40;
   static constexpr int kConsumerRegisters = kConsumers == 1 ? 240 : kConsumers == 2 ? 232 : 160;

@@ -30,6 +30,7 @@ __device__ __forceinline__ void combine(const ForwardParams& p) {
 #pragma unroll 1
   for (int row = blockIdx.x - batch * rows_of_entry; row < sequence.slot_q * p.heads_q; row += rows_of_entry) {
     const OutputRow target(p, batch, row % p.heads_q, sequence.q_row + row / p.heads_q);
+    if (*target.partial_lse(p, 0) == kWhole) continue;
     float maximum = -INFINITY;
     for (int split = lane; split < p.num_splits; split += 32) {
       maximum = fmaxf(maximum, *target.partial_lse(p, split));

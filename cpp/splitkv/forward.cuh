@@ -21,6 +21,7 @@
 #include "sm80/shared_tile.cuh"
 #include "sm80/warp_mma.cuh"
 #include "splitkv/output_row.cuh"
+#include "splitkv/share.cuh"
 #include "splitkv/traits.cuh"
 
 namespace fa3::splitkv {
@@ -31,9 +32,14 @@ struct TileState {
   Window window;
   BlockRange blocks;   // of all splits
   int32_t begin, end;  // key blocks of this split
+  int32_t least;       // that a split takes, if there are as many
   int32_t batch, head_k, split;
   int32_t first_row;  // of the tile; rows are numbered position * group + head of the group
 };
+
+__device__ __forceinline__ int tile_blocks(const BlockRange& blocks) {
+  return max(blocks.end - blocks.begin, 0);
+}
 
 template <typename Traits>
 class ForwardTile {
@@ -56,6 +62,7 @@ class ForwardTile {
     const ScoreTransform transform(p_);
     Softmax softmax(transform.softmax_scale());
     typename Mma::Output out = {};
+    if (p_.num_splits > 1 && state_.begin >= state_.end && state_.split > 0) return store_nothing();
     if (state_.begin < state_.end) walk(transform, softmax, out);
     store(softmax, out);
   }
@@ -199,6 +206,19 @@ class ForwardTile {
     }
   }
 
+  // Whether this split, the first, has all of the tile's keys.
+  __device__ __forceinline__ bool is_whole() const { return state_.end - state_.begin == tile_blocks(state_.blocks); }
+
+  __device__ __forceinline__ void store_nothing() const {
+    for (int row = threadIdx.x; row < Traits::kBlockM; row += Traits::kThreads) {
+      const int packed = state_.first_row + row, position = packed / group_;
+      if (position >= state_.sequence.slot_q) continue;
+      const OutputRow target(p_, state_.batch, state_.head_k * group_ + packed % group_,
+                             state_.sequence.q_row + position);
+      *target.partial_lse(p_, state_.split) = -INFINITY;
+    }
+  }
+
   // Merges the groups by way of shared memory and writes full 16-byte chunks.
   __device__ __forceinline__ void store(const Softmax& softmax, const typename Mma::Output& out) const {
     constexpr int kRows = Traits::kBlockM, kD = Traits::kHeadDim;
@@ -245,8 +265,9 @@ class ForwardTile {
       const float lse = has_keys ? reference + ptx::log2_approx(total) : -INFINITY;
       const OutputRow target(p_, state_.batch, state_.head_k * group_ + packed % group_,
                              state_.sequence.q_row + position);
-      if (p_.num_splits == 1) {
+      if (is_whole()) {
         target.template store<Element>(p_, column, sums, lse);
+        if (p_.num_splits > 1 && column == 0) *target.partial_lse(p_, 0) = kWhole;
       } else {
         target.store_partial(p_, state_.split, column, sums, lse);
       }
@@ -270,11 +291,15 @@ __device__ __forceinline__ void forward(const ForwardParams& p) {
     state.first_row = first_row;
     const int first = first_row / group, last = (first_row + Traits::kBlockM - 1) / group;
     state.blocks = blocks_of<Traits::kBlockN>(state.window, first, last - first + 1);
-    const int blocks = max(state.blocks.end - state.blocks.begin, 0);
-    const int share = (blocks + p.num_splits - 1) / p.num_splits;
+    const int blocks = tile_blocks(state.blocks);
+    const int share = max((blocks + p.num_splits - 1) / p.num_splits, state.least);
     state.begin = state.blocks.begin + min(state.split * share, blocks);
     state.end = state.blocks.begin + min((state.split + 1) * share, blocks);
   };
+  if (threadIdx.x < 32) {
+    const int32_t least = p.slots == 0 ? 0 : balanced_share<Traits::kBlockN>(p, (Traits::kBlockM + group - 1) / group);
+    if (threadIdx.x == 0) state.least = least;
+  }
   if (threadIdx.x == 0) {
     const int tile = blockIdx.x / p.num_splits;
     const int pair = tile / p.num_m_blocks;

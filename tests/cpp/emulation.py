@@ -176,6 +176,8 @@ class EmulatedBuild:
         p.kv_aligned = _aligned(k) and _aligned(v)
         p.ticket = 5 if problem.seed % 2 else -1
         p.num_splits = (problem.num_splits or 3) if variant.splits_keys else 1
+        # As where lengths differ, among more CTAs than there are tiles or fewer.
+        p.slots = problem.seed % 3 * 7 if p.num_splits > 1 else 0
         rows = p.num_splits * lse.numel()
         partial = torch.full((rows, problem.head_dim + 1), torch.nan)
         p.partial_out = partial.data_ptr()

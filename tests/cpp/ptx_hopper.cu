@@ -109,7 +109,7 @@ extern "C" __global__ void chained(uint32_t* values, uint64_t* begin_and_end) {
   ptx::let_next_grid_start();
   ptx::wait_for_grids_before();
   const uint32_t before = values[threadIdx.x];
-  for (int i = 0; i < 20; ++i) sleep(4);
+  for (int i = 0; i < 100; ++i) sleep(4);  // longer than a launch takes on the host
   values[threadIdx.x] = 3 * before + 1;
   if (threadIdx.x == 0) begin_and_end[1] = nanoseconds();
 }

@@ -74,8 +74,9 @@ extern "C" int emulate(const EmulatedCall* call, char* message, int message_byte
     fa3::TmaForwardParams params;
     params.forward = p;
     params.q = map_of(p.q, call->q_sizes, p.q_stride, info.tma_columns, fa3::kQueryBoxRows);
-    params.k = map_of(p.k, call->k_sizes, p.k_stride, info.tma_columns, info.block_n);
-    params.v = map_of(p.v, call->k_sizes, p.v_stride, info.tma_columns, info.block_n);
+    const int keys = p.page_table == nullptr ? info.block_n : std::min(info.block_n, p.page_size);
+    params.k = map_of(p.k, call->k_sizes, p.k_stride, info.tma_columns, keys);
+    params.v = map_of(p.v, call->k_sizes, p.v_stride, info.tma_columns, keys);
     launch(FA3_KERNEL, params, std::min<int64_t>(tiles, call->ctas), threads, call->seed);
 #else
     launch(FA3_KERNEL, p, tiles * p.num_splits, threads, call->seed);
