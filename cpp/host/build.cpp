@@ -99,7 +99,7 @@ void finish_build(Build& build) {
   std::vector<Fa3Variant> variants;
   for (const auto& kernel : build.kernels) variants.push_back(kernel->variant());
   try {
-    build.table = SelectionTable(variants);
+    build.table = SelectionTable(variants, build.served);
   } catch (const Error& error) {
     fail(error.status, "build ", build.name, ": ", error.message);
   }

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fa3_matrix.matrix.model import LAYOUTS
 from fa3_matrix.matrix.selection import mask_of
 from fa3_matrix.ops import builds
 
@@ -118,7 +119,7 @@ def test_alignment(api, build, data, strides, sizes, which):
 @pytest.fixture(scope="module")
 def build_of_two_layouts(make_build, make_variant):
     layouts = ("aligned", "unaligned")
-    both = [make_variant(layouts=frozenset({layout})) for layout in layouts]
+    both = [make_variant(layouts=(layout,)) for layout in layouts]
     return builds.create(make_build("sm_90a", *both))
 
 
@@ -170,7 +171,7 @@ def test_sections_are_even_and_give_each_sm_a_tile(api, build, sms, causal, seql
 def test_window(api, make_build, make_variant, causal, left, right, seqlen_q, seqlen_k):
     """The normalised window masks what the stated one does, and its class is the one that Python states."""
     masks = ("full", "causal", "local")
-    one_each = [make_variant(masks=frozenset({mask})) for mask in masks]
+    one_each = [make_variant(masks=(mask,)) for mask in masks]
     handle = _cached_handle(make_build, one_each)
     call = api.forward(
         api.tensor(1, seqlen_q, 1, 64),
@@ -215,8 +216,7 @@ def test_another_params_size_is_refused(api, build):
 
 @pytest.fixture(scope="module")
 def splitting(make_build, make_variant):
-    layouts = frozenset({"aligned", "unaligned", "paged"})
-    return builds.create(make_build("sm_90a", make_variant(block_m=16, layouts=layouts)))
+    return builds.create(make_build("sm_90a", make_variant(block_m=16, layouts=LAYOUTS)))
 
 
 def test_heads_of_a_group_are_rows_of_one_tile(api, splitting):
