@@ -35,7 +35,10 @@ const char* mask_text(Fa3Mask mask) {
 }
 
 const char* layout_text(Fa3Layout layout) {
-  return layout == FA3_LAYOUT_ALIGNED ? "aligned" : "unaligned";
+  return layout == FA3_LAYOUT_ALIGNED     ? "aligned"
+         : layout == FA3_LAYOUT_UNALIGNED ? "unaligned"
+         : layout == FA3_LAYOUT_PAGED     ? "paged"
+                                          : "paged_aligned";
 }
 
 [[noreturn]] void fail_to_decide(const std::vector<int32_t>& active, int32_t capability, const Problem& problem,

@@ -27,10 +27,16 @@ enum Fa3Status {
 // Mask classes, also bits of Fa3Serves::masks.
 enum Fa3Mask { FA3_MASK_FULL = 0, FA3_MASK_CAUSAL = 1, FA3_MASK_LOCAL = 2 };
 
-// How q, k and v lie in memory, also bits of Fa3Serves::layouts. Paged: k and v come with a page table. Aligned: TMA
-// can describe them, that is base pointers are multiples of 16 bytes and every stride of a dimension longer than 1 is a
-// positive multiple of 16 bytes below 2^40, of rows at least a row.
-enum Fa3Layout { FA3_LAYOUT_ALIGNED = 0, FA3_LAYOUT_UNALIGNED = 1, FA3_LAYOUT_PAGED = 2 };
+// How q, k and v lie in memory, also bits of Fa3Serves::layouts. Aligned: TMA can describe them, that is base pointers
+// are multiples of 16 bytes and every stride of a dimension longer than 1 is a positive multiple of 16 bytes below 2^40,
+// of rows at least a row. Paged: k and v come with a page table. Paged and aligned: the tensors are aligned, and pages
+// make up blocks of 64 or 128 keys or the other way round, that is page_size is 8, 16, 32, 64 or a multiple of 128.
+enum Fa3Layout {
+  FA3_LAYOUT_ALIGNED = 0,
+  FA3_LAYOUT_UNALIGNED = 1,
+  FA3_LAYOUT_PAGED = 2,
+  FA3_LAYOUT_PAGED_ALIGNED = 3,
+};
 
 FA3_API const char* fa3_last_error(void);
 FA3_API int32_t fa3_last_status(void);

@@ -27,12 +27,15 @@ void check(const Fa3Variant& v, const Fa3Serves& s) {
   const bool known = s.masks > 0 && s.masks < (1 << kMasks) && s.layouts > 0 && s.layouts < (1 << kLayouts) &&
                      is_range(s.log2_seqlen_q) && is_range(s.log2_seqlen_k);
   if (!known) fail_impossible(v);
-  if (not v.splits_keys && s.layouts >> FA3_LAYOUT_PAGED & 1) {
+  const bool by_tma = v.tma_columns > 0;
+  const int32_t aligned = 1 << FA3_LAYOUT_ALIGNED | 1 << FA3_LAYOUT_PAGED_ALIGNED;
+  const int32_t paged = 1 << FA3_LAYOUT_PAGED | 1 << FA3_LAYOUT_PAGED_ALIGNED;
+  if (by_tma && s.layouts & ~aligned) {
+    fail(FA3_BUILD_ERROR, "variant ", v.name, " loads by TMA, so it can serve aligned tensors only; rebuild its cell");
+  }
+  if (not by_tma && not v.splits_keys && s.layouts & paged) {
     fail(FA3_BUILD_ERROR, "variant ", v.name,
          " can't read a page table, but is to serve paged tensors; rebuild its cell");
-  }
-  if (v.tma_columns > 0 && s.layouts != 1 << FA3_LAYOUT_ALIGNED) {
-    fail(FA3_BUILD_ERROR, "variant ", v.name, " loads by TMA, so it can serve aligned tensors only; rebuild its cell");
   }
 }
 

@@ -17,7 +17,7 @@ inline constexpr int32_t kBFloat16 = 15;
 inline constexpr int32_t kMaxHeadDim = 256;
 inline constexpr int32_t kMaxLog2Seqlen = 16;  // longer sequences are served like 65,536
 inline constexpr int32_t kMasks = 3;
-inline constexpr int32_t kLayouts = 3;
+inline constexpr int32_t kLayouts = 4;
 
 struct Problem {
   int32_t dtype;

@@ -44,6 +44,9 @@ def make_variant(
     """One that serves the given sets, or else the set that the keywords of ``Serves`` make, without pages."""
     if serves is None:
         serves = (Serves(**{"layouts": ("aligned", "unaligned")} | one_set),)
+    if splits_keys is None:
+        paged = any({"paged", "paged_aligned"} & set(each.layouts) for each in serves)
+        splits_keys = int(paged and not tma_columns)
     name = f"fa3_fwd_sm90_{dtype}_d{head_dim}_m{block_m}n64"
     return Variant(
         name=name,
@@ -55,9 +58,7 @@ def make_variant(
         threads=128,
         dynamic_shared_bytes=49152,
         tma_columns=tma_columns,
-        splits_keys=int(any("paged" in each.layouts for each in serves))
-        if splits_keys is None
-        else splits_keys,
+        splits_keys=splits_keys,
         serves=serves,
         candidate=candidate,
     )

@@ -88,7 +88,7 @@ def test_a_kernel_of_several_sets_is_chosen_or_rejected_once(
 def test_layout_is_a_reason(monkeypatch, make_build, make_variant, layout):
     each = {
         name: make_variant(layouts=(name,), block_m=block_m)
-        for name, block_m in (("aligned", 192), ("unaligned", 128), ("paged", 64))
+        for name, block_m in zip(library.LAYOUT_NUMBERS, (192, 128, 64, 32), strict=True)
     }
     monkeypatch.setattr(builds._active, "builds", (make_build("sm_90a", *each.values()),))
     decision = fa3_matrix.explain(
@@ -135,7 +135,10 @@ def test_nothing_serves():
         ({"head_dim": 264}, "head_dim is 264"),
         ({"head_dim": 12}, "head_dim is 12"),
         ({"seqlen_k": -1}, "seqlen_k is -1"),
-        ({"layout": "diagonal"}, "layout is 'diagonal'; aligned, unaligned, paged exist"),
+        (
+            {"layout": "diagonal"},
+            "layout is 'diagonal'; aligned, unaligned, paged, paged_aligned exist",
+        ),
         ({"compute_capability": "hopper"}, "not a compute capability"),
     ],
 )

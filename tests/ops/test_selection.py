@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 from fa3_matrix import matrix
 from fa3_matrix.errors import BuildError, NoKernelError
 from fa3_matrix.matrix import Serves, selection
+from fa3_matrix.matrix.model import LAYOUTS, MASKS
 from fa3_matrix.matrix.selection import log2_seqlen
 from fa3_matrix.ops import builds, library
 from fa3_matrix.ops.explain import Problem, choose
 
-ALL_MASKS = ("full", "causal", "local")
-LAYOUTS = ("aligned", "unaligned", "paged")
 LENGTHS = st.one_of(st.integers(0, 200), st.integers(0, 200_000), st.sampled_from([2**31, 2**40]))
 
 
@@ -26,9 +25,9 @@ def disjoint_variants(draw, make_variant):
     for dtype in draw(st.sets(st.sampled_from(["bf16", "fp16"]), min_size=1)):
         for head_dim in draw(st.sets(st.integers(1, 32).map(lambda n: 8 * n), max_size=4)):
             cut_q, cut_k = draw(st.integers(0, 15)), draw(st.integers(0, 15))
-            masks = draw(st.permutations(ALL_MASKS))
+            masks = draw(st.permutations(MASKS))
             split = draw(st.integers(0, 3))
-            order, cut = draw(st.permutations(LAYOUTS)), draw(st.integers(1, 3))
+            order, cut = draw(st.permutations(LAYOUTS)), draw(st.integers(1, 4))
             layouts = [part for part in (order[:cut], order[cut:]) if part]
             sets: dict[int, list[Serves]] = {}  # by block_m
             for part, layout, q, k in itertools.product(
@@ -51,7 +50,7 @@ problems = st.builds(
     Problem,
     st.sampled_from(["bf16", "fp16"]),
     st.integers(1, 32).map(lambda n: 8 * n),
-    st.sampled_from(ALL_MASKS),
+    st.sampled_from(MASKS),
     LENGTHS,
     LENGTHS,
     st.sampled_from(LAYOUTS),
@@ -158,18 +157,30 @@ def test_impossible_variant(make_variant, make_build):
         builds.create(make_build("sm_90a", make_variant(serves=(Serves(), Serves((3, 17))))))
     with pytest.raises(BuildError, match="impossible values"):
         builds.create(make_build("sm_90a", make_variant(tma_columns=48)))
-    with pytest.raises(BuildError, match="loads by TMA, so it can serve aligned tensors only"):
-        builds.create(make_build("sm_90a", make_variant(tma_columns=64)))
+    for layouts in (("aligned", "unaligned"), ("paged",)):
+        with pytest.raises(BuildError, match="loads by TMA, so it can serve aligned tensors only"):
+            builds.create(make_build("sm_90a", make_variant(layouts=layouts, tma_columns=64)))
+    for layout in ("paged", "paged_aligned"):
+        with pytest.raises(BuildError, match="can't read a page table"):
+            builds.create(make_build("sm_90a", make_variant(layouts=(layout,), splits_keys=0)))
 
 
-def decide(capability: int, *, head_dim: int = 64) -> tuple[int, int]:
+def test_by_tma_from_pages_too(make_variant, make_build):
+    aligned = ("aligned", "paged_aligned")
+    handle = builds.create(make_build("sm_90a", make_variant(layouts=aligned, tma_columns=64)))
+    for layout in LAYOUTS:
+        served = selected(handle, Problem("bf16", 64, "full", 5, 5, layout)) == 0
+        assert served == (layout in aligned)
+
+
+def decide(capability: int, *, head_dim: int = 64, layout: str = "aligned") -> tuple[int, int]:
     build, variant = ctypes.c_int32(), ctypes.c_int32()
     library.call(
         "fa3_decide",
         capability,
         15,
         head_dim,
-        *(0, 0),
+        *(0, library.LAYOUT_NUMBERS[layout]),
         1024,
         1024,
         ctypes.byref(build),
@@ -210,10 +221,10 @@ def test_no_build_for_this_gpu(make_build):
 
 def test_no_variant_for_this_problem(make_variant, make_build):
     activate(builds.create(make_build("sm_90a", make_variant(head_dim=64))))
-    with pytest.raises(
-        NoKernelError, match=r"no kernel for bf16, head_dim 128, mask full, aligned layout"
-    ):
-        decide(90, head_dim=128)
+    for layout in LAYOUTS:
+        wording = f"no kernel for bf16, head_dim 128, mask full, {layout} layout"
+        with pytest.raises(NoKernelError, match=wording):
+            decide(90, head_dim=128, layout=layout)
 
 
 def test_nothing_active():

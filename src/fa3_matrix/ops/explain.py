@@ -19,8 +19,7 @@ _DTYPES = {"bf16": "bf16", "bfloat16": "bf16", "fp16": "fp16", "float16": "fp16"
 class Problem(NamedTuple):
     """What the choice depends on. For varlen, seqlens are the stated maxima.
 
-    ``layout`` is ``paged`` with a page table, else ``aligned`` when TMA can describe q, k and v: see
-    :class:`fa3_matrix.matrix.Serves`.
+    ``layout`` is how q, k and v lie in memory: see :class:`fa3_matrix.matrix.Serves`.
     """
 
     dtype: str
@@ -94,7 +93,8 @@ def explain(
         causal, window_size: as in :func:`fa3_matrix.flash_attn_func`.
         layout: ``"aligned"`` for contiguous tensors and whatever else TMA can describe (base pointers multiples of 16
             bytes; every stride of a dimension longer than 1 a positive multiple of 8 elements), else ``"unaligned"``;
-            ``"paged"`` for a cache with a page table.
+            ``"paged_aligned"`` for a cache with a page table where they are aligned too and page_size is 8, 16, 32,
+            64 or a multiple of 128, else ``"paged"``.
         compute_capability: ``(9, 0)`` or ``"9.0"``; default: that of the current CUDA device. Given, no GPU is needed.
         builds: default: those in use.
 

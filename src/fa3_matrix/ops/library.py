@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 # torch ScalarType numbers, fixed by torch's stable ABI.
 DTYPE_NUMBERS = {"fp16": 5, "bf16": 15}
 MASK_NUMBERS = {"full": 0, "causal": 1, "local": 2}
-LAYOUT_NUMBERS = {"aligned": 0, "unaligned": 1, "paged": 2}
+LAYOUT_NUMBERS = {"aligned": 0, "unaligned": 1, "paged": 2, "paged_aligned": 3}
 
 # Fa3Status of c_api.h.
 _ERRORS: dict[int, type[Exception]] = {
