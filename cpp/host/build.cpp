@@ -35,7 +35,10 @@ const char* mask_text(Fa3Mask mask) {
 }
 
 const char* layout_text(Fa3Layout layout) {
-  return layout == FA3_LAYOUT_ALIGNED ? "aligned" : "unaligned";
+  return layout == FA3_LAYOUT_ALIGNED     ? "aligned"
+         : layout == FA3_LAYOUT_UNALIGNED ? "unaligned"
+         : layout == FA3_LAYOUT_PAGED     ? "paged"
+                                          : "paged_aligned";
 }
 
 [[noreturn]] void fail_to_decide(const std::vector<int32_t>& active, int32_t capability, const Problem& problem,
@@ -99,7 +102,7 @@ void finish_build(Build& build) {
   std::vector<Fa3Variant> variants;
   for (const auto& kernel : build.kernels) variants.push_back(kernel->variant());
   try {
-    build.table = SelectionTable(variants);
+    build.table = SelectionTable(variants, build.served);
   } catch (const Error& error) {
     fail(error.status, "build ", build.name, ": ", error.message);
   }

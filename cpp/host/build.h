@@ -43,6 +43,7 @@ struct Build {
   bool is_ptx;
   bool is_finished = false;
   std::vector<std::unique_ptr<Kernel>> kernels;
+  std::vector<ServedSet> served;
   SelectionTable table;
 
   bool runs_on(int32_t capability) const { return min_capability <= capability && capability <= max_capability; }

@@ -44,6 +44,13 @@ fa3::Problem problem(int32_t dtype, int32_t head_dim, int32_t mask, int32_t layo
   return {dtype, head_dim, static_cast<Fa3Mask>(mask), static_cast<Fa3Layout>(layout), seqlen_q, seqlen_k};
 }
 
+// One that may still change.
+fa3::Build& open_build(int32_t handle) {
+  fa3::Build& build = fa3::get_build(handle);
+  if (build.is_finished) fa3::fail(FA3_BUILD_ERROR, "build ", build.name, " is finished");
+  return build;
+}
+
 }  // namespace
 
 const char* fa3_last_error(void) {
@@ -63,10 +70,19 @@ int32_t fa3_build_create(const char* name, int32_t forward_abi, int32_t min_capa
 
 int32_t fa3_build_add_variant(int32_t build, const Fa3Variant* variant) {
   return value_of([&] {
-    fa3::Build& b = fa3::get_build(build);
-    if (b.is_finished) fa3::fail(FA3_BUILD_ERROR, "build ", b.name, " is finished");
+    fa3::Build& b = open_build(build);
     b.kernels.push_back(std::make_unique<fa3::Kernel>(*variant, b.name));
     return static_cast<int32_t>(b.kernels.size()) - 1;
+  });
+}
+
+int32_t fa3_build_add_serves(int32_t build, int32_t variant, const Fa3Serves* serves) {
+  return status_of([&] {
+    fa3::Build& b = open_build(build);
+    if (variant < 0 || variant >= static_cast<int32_t>(b.kernels.size())) {
+      fa3::fail(FA3_VALUE_ERROR, "build ", b.name, " has no variant ", variant);
+    }
+    b.served.push_back({variant, *serves});
   });
 }
 

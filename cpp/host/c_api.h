@@ -24,13 +24,19 @@ enum Fa3Status {
   FA3_INTERNAL_ERROR = 6,
 };
 
-// Mask classes, also bits of Fa3Variant::masks.
+// Mask classes, also bits of Fa3Serves::masks.
 enum Fa3Mask { FA3_MASK_FULL = 0, FA3_MASK_CAUSAL = 1, FA3_MASK_LOCAL = 2 };
 
-// How q, k and v lie in memory, also bits of Fa3Variant::layouts. Paged: k and v come with a page table. Aligned: TMA
-// can describe them, that is base pointers are multiples of 16 bytes and every stride of a dimension longer than 1 is a
-// positive multiple of 16 bytes below 2^40, of rows at least a row.
-enum Fa3Layout { FA3_LAYOUT_ALIGNED = 0, FA3_LAYOUT_UNALIGNED = 1, FA3_LAYOUT_PAGED = 2 };
+// How q, k and v lie in memory, also bits of Fa3Serves::layouts. Aligned: TMA can describe them, that is base pointers
+// are multiples of 16 bytes and every stride of a dimension longer than 1 is a positive multiple of 16 bytes below 2^40,
+// of rows at least a row. Paged: k and v come with a page table. Paged and aligned: the tensors are aligned, and pages
+// make up blocks of 64 or 128 keys or the other way round, that is page_size is 8, 16, 32, 64 or a multiple of 128.
+enum Fa3Layout {
+  FA3_LAYOUT_ALIGNED = 0,
+  FA3_LAYOUT_UNALIGNED = 1,
+  FA3_LAYOUT_PAGED = 2,
+  FA3_LAYOUT_PAGED_ALIGNED = 3,
+};
 
 FA3_API const char* fa3_last_error(void);
 FA3_API int32_t fa3_last_status(void);
@@ -49,21 +55,27 @@ typedef struct Fa3Variant {
   int32_t block_n;
   int32_t threads;
   int32_t dynamic_shared_bytes;
-  int32_t tma_columns;       // of the boxes that it loads by TMA; 0: it doesn't, see attention/variant_info.h
-  int32_t splits_keys;       // 1: a split-KV kernel, see attention/variant_info.h
-  int32_t log2_seqlen_q[2];  // served range of ceil(log2(seqlen)), inclusive, in 0..16
+  int32_t tma_columns;  // of the boxes that it loads by TMA; 0: it doesn't, see attention/variant_info.h
+  int32_t splits_keys;  // 1: a split-KV kernel, see attention/variant_info.h
+} Fa3Variant;
+
+// A set of problem classes.
+typedef struct Fa3Serves {
+  int32_t log2_seqlen_q[2];  // range of ceil(log2(seqlen)), inclusive, in 0..16
   int32_t log2_seqlen_k[2];
   int32_t masks;    // bit 1 << Fa3Mask
   int32_t layouts;  // bit 1 << Fa3Layout
-} Fa3Variant;
+} Fa3Serves;
 
 // Capabilities are 10 * major + minor, both ends inclusive. Returns a handle, valid for the life of the process. Fails
 // for a build whose kernels take parameters of another version than fa3_forward_abi_version().
 FA3_API int32_t fa3_build_create(const char* name, int32_t forward_abi, int32_t min_capability, int32_t max_capability,
                                  int32_t is_ptx);
-// Returns the variant's index.
+// Returns the variant's index. It serves nothing before a set is added to it.
 FA3_API int32_t fa3_build_add_variant(int32_t build, const Fa3Variant* variant);
-// Fills the selection table; fails if two variants serve one class. The build can't change afterwards.
+// Adds a set to those whose union the variant serves.
+FA3_API int32_t fa3_build_add_serves(int32_t build, int32_t variant, const Fa3Serves* serves);
+// Fills the selection table; fails if two sets hold one class. The build can't change afterwards.
 FA3_API int32_t fa3_build_finish(int32_t build);
 // The variant of a finished build that serves the class; -1 if none does.
 FA3_API int32_t fa3_select(int32_t build, int32_t dtype, int32_t head_dim, int32_t mask, int32_t layout,

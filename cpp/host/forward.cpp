@@ -14,10 +14,15 @@
 namespace fa3 {
 namespace {
 
+// Whether pages make up blocks of 64 or 128 keys, or the other way round; of 8 keys or more, after which swizzles repeat.
+bool suits_blocks(int64_t page_size) {
+  return (page_size >= 8 && 64 % page_size == 0) || page_size % 128 == 0;
+}
+
 Fa3Layout layout_of(const Fa3Forward& f) {
-  if (f.page_table.rank >= 0) return FA3_LAYOUT_PAGED;
   const bool aligned = is_tma_layout(f.q) && is_tma_layout(f.k) && is_tma_layout(f.v);
-  return aligned ? FA3_LAYOUT_ALIGNED : FA3_LAYOUT_UNALIGNED;
+  if (f.page_table.rank < 0) return aligned ? FA3_LAYOUT_ALIGNED : FA3_LAYOUT_UNALIGNED;
+  return aligned && suits_blocks(size_of(f.k, kRow)) ? FA3_LAYOUT_PAGED_ALIGNED : FA3_LAYOUT_PAGED;
 }
 
 bool is_packed(const Fa3Forward& f) {

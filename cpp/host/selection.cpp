@@ -12,21 +12,30 @@ bool is_range(const int32_t (&range)[2]) {
   return 0 <= range[0] && range[0] <= range[1] && range[1] <= kMaxLog2Seqlen;
 }
 
+[[noreturn]] void fail_impossible(const Fa3Variant& v) {
+  fail(FA3_BUILD_ERROR, "variant ", v.name, " states impossible values; rebuild its cell");
+}
+
 void check(const Fa3Variant& v) {
   const bool known = (v.dtype == kFloat16 || v.dtype == kBFloat16) && v.head_dim >= 8 && v.head_dim <= kMaxHeadDim &&
                      v.head_dim % 8 == 0 && v.block_m > 0 && v.block_n > 0 && v.threads > 0 && v.threads <= 1024 &&
-                     v.dynamic_shared_bytes >= 0 && v.masks > 0 && v.masks < (1 << kMasks) && v.layouts > 0 &&
-                     v.layouts < (1 << kLayouts) && is_range(v.log2_seqlen_q) && is_range(v.log2_seqlen_k);
-  const bool by_tma = v.tma_columns == 32 || v.tma_columns == 64;
-  if (!known || (v.tma_columns != 0 && !by_tma)) {
-    fail(FA3_BUILD_ERROR, "variant ", v.name, " states impossible values; rebuild its cell");
+                     v.dynamic_shared_bytes >= 0 && (v.tma_columns == 0 || v.tma_columns == 32 || v.tma_columns == 64);
+  if (!known) fail_impossible(v);
+}
+
+void check(const Fa3Variant& v, const Fa3Serves& s) {
+  const bool known = s.masks > 0 && s.masks < (1 << kMasks) && s.layouts > 0 && s.layouts < (1 << kLayouts) &&
+                     is_range(s.log2_seqlen_q) && is_range(s.log2_seqlen_k);
+  if (!known) fail_impossible(v);
+  const bool by_tma = v.tma_columns > 0;
+  const int32_t aligned = 1 << FA3_LAYOUT_ALIGNED | 1 << FA3_LAYOUT_PAGED_ALIGNED;
+  const int32_t paged = 1 << FA3_LAYOUT_PAGED | 1 << FA3_LAYOUT_PAGED_ALIGNED;
+  if (by_tma && s.layouts & ~aligned) {
+    fail(FA3_BUILD_ERROR, "variant ", v.name, " loads by TMA, so it can serve aligned tensors only; rebuild its cell");
   }
-  if (not v.splits_keys && v.layouts >> FA3_LAYOUT_PAGED & 1) {
+  if (not by_tma && not v.splits_keys && s.layouts & paged) {
     fail(FA3_BUILD_ERROR, "variant ", v.name,
          " can't read a page table, but is to serve paged tensors; rebuild its cell");
-  }
-  if (by_tma && v.layouts != 1 << FA3_LAYOUT_ALIGNED) {
-    fail(FA3_BUILD_ERROR, "variant ", v.name, " loads by TMA, so it can serve aligned tensors only; rebuild its cell");
   }
 }
 
@@ -49,33 +58,35 @@ Window normalised_window(bool causal, int64_t left, int64_t right, int64_t rows_
   return {static_cast<int32_t>(left), static_cast<int32_t>(right), mask};
 }
 
-// Enters variant `index` for every class of its dtype and head_dim that it serves.
-void SelectionTable::fill(Buckets& buckets, const std::vector<Fa3Variant>& variants, int32_t index) {
-  const Fa3Variant& v = variants[index];
+// Enters the variant for every class of its dtype and head_dim that the set holds.
+void SelectionTable::fill(Buckets& buckets, const std::vector<Fa3Variant>& variants, const ServedSet& set) {
+  const Fa3Serves& s = set.classes;
   for (int32_t mask = 0; mask < kMasks; ++mask) {
     for (int32_t layout = 0; layout < kLayouts; ++layout) {
-      if (!(v.masks >> mask & 1) || !(v.layouts >> layout & 1)) continue;
-      for (int32_t q = v.log2_seqlen_q[0]; q <= v.log2_seqlen_q[1]; ++q) {
-        for (int32_t k = v.log2_seqlen_k[0]; k <= v.log2_seqlen_k[1]; ++k) {
+      if (!(s.masks >> mask & 1) || !(s.layouts >> layout & 1)) continue;
+      for (int32_t q = s.log2_seqlen_q[0]; q <= s.log2_seqlen_q[1]; ++q) {
+        for (int32_t k = s.log2_seqlen_k[0]; k <= s.log2_seqlen_k[1]; ++k) {
           int16_t& entry = buckets[bucket_of(mask, layout, q, k)];
           if (entry != kNone) {
-            fail(FA3_BUILD_ERROR, "variants ", variants[entry].name, " and ", v.name, " both serve log2 seqlen_q ", q,
-                 ", seqlen_k ", k, "; correct the variant table and rebuild");
+            fail(FA3_BUILD_ERROR, "variants ", variants[entry].name, " and ", variants[set.variant].name,
+                 " both serve log2 seqlen_q ", q, ", seqlen_k ", k, "; correct the variant table and rebuild");
           }
-          entry = static_cast<int16_t>(index);
+          entry = static_cast<int16_t>(set.variant);
         }
       }
     }
   }
 }
 
-SelectionTable::SelectionTable(const std::vector<Fa3Variant>& variants) {
+SelectionTable::SelectionTable(const std::vector<Fa3Variant>& variants, const std::vector<ServedSet>& served) {
   for (const Fa3Variant& v : variants) check(v);
+  for (const ServedSet& set : served) check(variants[set.variant], set.classes);
   for (const int32_t dtype : {kFloat16, kBFloat16}) {
     auto& classes = head_dims_[dtype == kBFloat16];
     classes.fill(kNone);
     std::vector<int32_t> compiled;
-    for (const Fa3Variant& v : variants) {
+    for (const ServedSet& set : served) {
+      const Fa3Variant& v = variants[set.variant];
       if (v.dtype == dtype) compiled.push_back(v.head_dim);
     }
     std::sort(compiled.begin(), compiled.end());
@@ -84,9 +95,9 @@ SelectionTable::SelectionTable(const std::vector<Fa3Variant>& variants) {
     for (const int32_t head_dim : compiled) {
       Buckets buckets;
       buckets.fill(kNone);
-      for (size_t index = 0; index < variants.size(); ++index) {
-        const Fa3Variant& v = variants[index];
-        if (v.dtype == dtype && v.head_dim == head_dim) fill(buckets, variants, static_cast<int32_t>(index));
+      for (const ServedSet& set : served) {
+        const Fa3Variant& v = variants[set.variant];
+        if (v.dtype == dtype && v.head_dim == head_dim) fill(buckets, variants, set);
       }
       for (; next < head_dim / 8; ++next) classes[next] = static_cast<int16_t>(buckets_.size());
       buckets_.push_back(buckets);

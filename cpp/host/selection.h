@@ -17,7 +17,7 @@ inline constexpr int32_t kBFloat16 = 15;
 inline constexpr int32_t kMaxHeadDim = 256;
 inline constexpr int32_t kMaxLog2Seqlen = 16;  // longer sequences are served like 65,536
 inline constexpr int32_t kMasks = 3;
-inline constexpr int32_t kLayouts = 3;
+inline constexpr int32_t kLayouts = 4;
 
 struct Problem {
   int32_t dtype;
@@ -39,13 +39,18 @@ struct Window {
 // sequence's length.
 Window normalised_window(bool causal, int64_t left, int64_t right, int64_t rows_q, int64_t rows_k);
 
+struct ServedSet {
+  int32_t variant;  // index
+  Fa3Serves classes;
+};
+
 class SelectionTable {
  public:
   static constexpr int32_t kNone = -1;
 
-  // Throws fa3::Error when a variant is malformed or two serve one class.
-  explicit SelectionTable(const std::vector<Fa3Variant>& variants);
-  SelectionTable() : SelectionTable(std::vector<Fa3Variant>{}) {}  // nothing is served
+  // Throws fa3::Error when a variant or a set is malformed or two sets hold one class.
+  SelectionTable(const std::vector<Fa3Variant>& variants, const std::vector<ServedSet>& served);
+  SelectionTable() : SelectionTable({}, {}) {}  // nothing is served
 
   // The serving variant's index or kNone.
   int32_t select(const Problem& problem) const;
@@ -58,7 +63,7 @@ class SelectionTable {
   static constexpr int32_t bucket_of(int32_t mask, int32_t layout, int32_t log2_q, int32_t log2_k) {
     return ((mask * kLayouts + layout) * kBuckets + log2_q) * kBuckets + log2_k;
   }
-  static void fill(Buckets& buckets, const std::vector<Fa3Variant>& variants, int32_t index);
+  static void fill(Buckets& buckets, const std::vector<Fa3Variant>& variants, const ServedSet& set);
 
   // Per dtype and head_dim / 8 (rounded up, less one): which of buckets_, that of the smallest compiled head_dim that
   // fits.

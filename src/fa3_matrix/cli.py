@@ -234,7 +234,7 @@ def explain(
     layout: Annotated[
         str,
         typer.Option(
-            help="aligned: TMA can describe the tensors; unaligned: docs/selection.md; paged."
+            help="aligned: TMA can describe the tensors; unaligned; paged_aligned; paged. See docs/selection.md."
         ),
     ] = "aligned",
     capability: Annotated[

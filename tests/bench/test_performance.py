@@ -78,6 +78,16 @@ def test_every_variant_has_a_problem(arms):
         assert used == {v.name for v in arm.manifest.variants if not v.candidate}
 
 
+def test_every_set_has_a_problem_in_a_layout_of_its_own(arms):
+    problems = variant_problems(arms.values())
+    assert {p.page_size for p in problems if p.layout == "paged_aligned"} == {64}
+    for arm in arms.values():
+        reached = {(arm.variant(problem).name, problem.layout) for problem in problems}
+        for variant in arm.manifest.variants:
+            for serves in variant.serves:
+                assert reached & {(variant.name, layout) for layout in serves.layouts}
+
+
 def test_launch_occupancy_counts_waves(arms):
     warps = 8
     variant = replace(

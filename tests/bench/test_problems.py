@@ -14,6 +14,7 @@ from fa3_matrix.bench.problems import Problem
 from fa3_matrix.bench.random_problems import random_problems
 from fa3_matrix.bench.suites import suite_problems
 from fa3_matrix.matrix import load
+from fa3_matrix.matrix.selection import problem_class, table
 
 LAYOUTS = st.builds(
     Layout,
@@ -114,12 +115,32 @@ def test_an_id_of_a_cache_is_stable():
         "cache_bf16_d128_h8-2_q1.0.17_k256_uk256.-3.300_slack5_p16_new4_splits0_causal_s7"
     )
     assert (problem.batch, problem.seqlen_q, problem.max_seqlen_q) == (3, 17, 22)
-    assert (problem.max_seqlen_k, problem.layout, problem.is_varlen) == (256, "paged", False)
+    assert (problem.max_seqlen_k, problem.layout, problem.is_varlen) == (
+        256,
+        "paged_aligned",
+        False,
+    )
     assert list(problem.pairs()) == [(1, 256), (0, 0), (17, 256)]
     assert problem.label == ("bf16 d128 b3 h8/2 q<=17 k<=256 pages of 16 new 4 causal")
     dense = Problem.parse("cache_fp16_d64_h2-2_b2_q3_k100_splits4_s0")
     assert (dense.is_packed, dense.used_k, dense.layout) == (False, None, "aligned")
     assert dense.id == "cache_fp16_d64_h2-2_b2_q3_k100_splits4_s0"
+
+
+@pytest.mark.parametrize(
+    ("change", "layout"),
+    [
+        *[({"page_size": rows}, "paged_aligned") for rows in (8, 16, 32, 64, 128, 384)],
+        *[({"page_size": rows}, "paged") for rows in (1, 4, 24, 48, 192)],
+        ({"page_size": 64, "layout_q": Layout(offset=4)}, "paged"),
+        ({"page_size": 64, "layout_q": Layout(expand="b")}, "paged"),
+        ({"page_size": 64, "layout_k": Layout(pad=4)}, "paged"),
+        ({"page_size": 64, "layout_v": Layout("hbs", pad=8, jump=16)}, "paged_aligned"),
+    ],
+)
+def test_layout_of_pages(change: dict[str, object], layout: str):
+    cache = dense(is_cache=True, batch=2, seqlen_k=384, **change)
+    assert cache.layout == layout
 
 
 def test_splits_are_stated_unless_one():
@@ -149,6 +170,35 @@ def test_only_a_cache_has_pages():
     for change in ({"page_size": 1}, {"new_rows": 1}):
         with pytest.raises(ValueError, match="a cache's"):
             dense(**change)
+
+
+def test_fixed_problems_reach_every_long_tile_of_hoppers():
+    """And so that the emulator ends within seconds: tests/cpp/test_emulated_kernels.py."""
+    hopper = table(load(), "sm90")
+    head_dims = {index.head_dim for index in hopper}
+    reached = {
+        (
+            hopper[
+                problem_class(
+                    head_dims,
+                    head_dim=problem.head_dim,
+                    dtype=problem.dtype,
+                    seqlen_q=problem.max_seqlen_q,
+                    seqlen_k=problem.max_seqlen_k,
+                    causal=problem.causal,
+                    window=problem.window,
+                    layout=problem.layout,
+                )
+            ].name,
+            problem.layout,
+        )
+        for problem in fixed_problems().values()
+        if problem.scores < 40_000
+    }
+    layouts = {(v.name, index.layout) for index, v in hopper.items() if v.kernel == "sm90"}
+    tallest = {(name, layout) for name, layout in layouts if "m192" in name}
+    pages = {(name, layout) for name, layout in layouts if layout == "paged_aligned"}
+    assert tallest | pages <= reached
 
 
 def test_the_last_page_lies_beyond_32_bits():

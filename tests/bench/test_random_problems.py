@@ -16,6 +16,7 @@ from fa3_matrix.bench.random_problems import (
     MAX_SCORES_REDUCED,
     random_problems,
 )
+from fa3_matrix.matrix.model import LAYOUTS
 
 SEEDS = st.integers(0, 2**32)
 
@@ -126,7 +127,8 @@ def test_the_reduced_set_meets_every_tile_height_and_mask():
     assert {p.mask for p in problems} == {"full", "causal", "local"}
     assert {p.seqlen_q > 64 for p in problems} == {True, False}
     assert {p.is_packed for p in problems} == {True, False}
-    assert {p.layout for p in problems} == {"aligned", "unaligned", "paged"}
+    assert {p.layout for p in problems} == set(LAYOUTS)
     paged = [p for p in problems if p.page_size]
-    assert {p.seqlen_q > 64 for p in paged} == {True, False}
+    for layout in ("paged", "paged_aligned"):
+        assert {p.seqlen_q > 64 for p in paged if p.layout == layout} == {True, False}
     assert {p.num_splits for p in paged} == {0, 1, 2, 7, 64}

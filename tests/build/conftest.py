@@ -54,7 +54,7 @@ stages = 1
 min_blocks = 1
 reason = "pages"
 """
-    rows = (list(layouts), kernel), (["paged"], splitkv)
+    rows = (list(layouts), kernel), (["paged", "paged_aligned"], splitkv)
     return "".join(_row(archs, head_dim, served, text) for served, text in rows)
 
 

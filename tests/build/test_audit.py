@@ -68,7 +68,7 @@ def test_what_is_said_of_a_kernel_is_of_itself_and_not_of_those_that_go_with_it(
     assert (variant.kernel, variant.splits_keys, variant.tma_columns) == ("splitkv", 1, 0)
     assert (variant.threads, variant.dynamic_shared_bytes) == (64, 2048)
     assert (variant.static_shared_bytes, variant.barriers) == (0, 0)
-    assert [serves.layouts for serves in variant.serves] == [["paged"]]
+    assert [serves.layouts for serves in variant.serves] == [["paged", "paged_aligned"]]
     assert "BAR" not in variant.sass.opcodes
     assert variant.sass.opcodes["STG"] == 1
 

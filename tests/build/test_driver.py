@@ -59,7 +59,7 @@ def test_each_variant_has_its_own_kernel(hopper_tree, cell):
         (v.kernel, v.tma_columns, v.splits_keys, v.threads, v.serves[0].layouts) for v in variants
     ] == [
         *[("sm80", 0, 0, 32, ["unaligned"])] * 2,
-        *[("splitkv", 0, 1, 64, ["paged"])] * 2,
+        *[("splitkv", 0, 1, 64, ["paged", "paged_aligned"])] * 2,
         *[("sm90", 32, 0, 384, ["aligned"])] * 2,
     ]
     # Of a thread at launch: 64 K shared by 384 threads, in steps of 8.

@@ -234,7 +234,8 @@ def splitkv_variant(**keys: object) -> str:
     return row(**COMMON | SPLITKV | keys)
 
 
-PAGED = splitkv_variant(serves=[{"layouts": ["paged"]}])
+PAGES = ["paged", "paged_aligned"]
+PAGED = splitkv_variant(serves=[{"layouts": PAGES}])
 
 
 def test_the_smallest_matrix_reads() -> None:
@@ -278,17 +279,17 @@ def test_a_wrong_variant_that_splits_keys(keys: dict[str, object], message: str,
     assert_fails(HEAD + splitkv_variant(**keys), message, line)
 
 
-def test_only_one_kernel_reads_pages() -> None:
-    message = (
-        "kernel 'sm80' cannot serve layout paged; "
-        "state layouts in each set of serves, among aligned, unaligned"
-    )
-    second = {"log2_seqlen_q": [8, 16], "layouts": ["aligned", "paged"]}
+def test_the_portable_kernel_reads_no_pages() -> None:
+    advice = "; state layouts in each set of serves, among aligned, unaligned"
+    message = f"kernel 'sm80' cannot serve layout paged, paged_aligned{advice}"
+    second = {"log2_seqlen_q": [8, 16], "layouts": ["aligned", *PAGES]}
     sets = [{"log2_seqlen_q": [0, 7], "layouts": ["aligned"]}, second]
     assert_fails(HEAD + variant(serves=sets) + PAGED, message, f"  {toml(second)}")
     assert_fails(HEAD + variant(serves=[{"masks": ["full"]}]), message, "  { masks")  # so all
     assert_fails(HEAD + row(**COMMON | SM80), message, "kernel")  # likewise
     assert_fails(HEAD + variant(), "full mask, paged", "[[variants]]")
+    pages = variant(serves=[{"layouts": ["paged_aligned"]}])
+    assert_fails(HEAD + pages, f"cannot serve layout paged_aligned{advice}", "  { layouts")
 
 
 HOPPER_HEAD = HEAD.replace("sm80", "sm90").replace("sm_80", "sm_90a").replace("8.0", "9.0")
@@ -299,7 +300,7 @@ def hopper_variant(**keys: object) -> str:
 
 
 PORTABLE = variant(archs=["sm90"], serves=[{"layouts": ["unaligned"]}], block_n=32)
-HOPPER_PAGED = splitkv_variant(archs=["sm90"], serves=[{"layouts": ["paged"]}])
+HOPPER_PAGED = splitkv_variant(archs=["sm90"], serves=[{"layouts": PAGES}])
 
 
 def test_a_kernel_of_hoppers_beside_the_portable_one() -> None:
@@ -345,6 +346,37 @@ def test_a_kernel_of_hoppers_alone_leaves_tensors_unserved() -> None:
     both = hopper_variant(serves=[{"layouts": ["aligned", "unaligned"]}])
     message = "kernel 'sm90' cannot serve layout unaligned; state layouts in each set of serves"
     assert_fails(HOPPER_HEAD + both, message, "  { layouts")
+    any_pages = hopper_variant(serves=[{"layouts": ["aligned", *PAGES]}])
+    message = (
+        "cannot serve layout paged; state layouts in each set of serves, among aligned, paged_"
+    )
+    assert_fails(HOPPER_HEAD + any_pages, message, "  { layouts")
+
+
+@pytest.mark.parametrize("block_n", [64, 128])
+@pytest.mark.parametrize("block_m", [64, 128])
+def test_pages_by_tma(block_m: int, block_n: int) -> None:
+    sets = [{"layouts": ["aligned"]}, {"layouts": ["paged_aligned"]}]
+    native = hopper_variant(block_m=block_m, block_n=block_n, serves=sets)
+    others = PORTABLE + splitkv_variant(archs=["sm90"], serves=[{"layouts": ["paged"]}])
+    table = selection.table(parse(HOPPER_HEAD + native + others), "sm90")
+    assert {index.layout: v.kernel for index, v in table.items()} == {
+        "aligned": "sm90",
+        "unaligned": "sm80",
+        "paged": "splitkv",
+        "paged_aligned": "sm90",
+    }
+
+
+@pytest.mark.parametrize(("block_m", "block_n"), [(192, 128), (128, 80), (128, 96), (64, 256)])
+def test_tiles_that_no_pages_make_up(block_m: int, block_n: int) -> None:
+    sets = [{"layouts": ["aligned"]}, {"layouts": ["paged_aligned"]}]
+    message = (
+        "kernel 'sm90' reads pages in tiles of at most 128 rows and of 64 or 128 keys, "
+        f"not of {block_m} x {block_n}; take paged_aligned out of layouts"
+    )
+    text = HOPPER_HEAD + hopper_variant(block_m=block_m, block_n=block_n, serves=sets)
+    assert_fails(text, message, "serves")
 
 
 def test_two_variants_for_one_class() -> None:
@@ -381,7 +413,7 @@ def test_a_row_serves_the_union_of_its_sets() -> None:
     rows_of = {
         (index.mask, index.log2_seqlen_q): v.block_m
         for index, v in table.items()
-        if index.layout != "paged"
+        if index.layout in layouts
     }
     assert rows_of == {
         (mask, log2): 64 if log2 <= (7 if mask == "full" else 9) else 128
@@ -482,7 +514,10 @@ def test_a_wrong_variant(keys: dict[str, object], message: str, line: str) -> No
         ({"log2_seqlen_q": [5, 4]}, "log2_seqlen_q = [5, 4]: must be [low, high] within 0..16"),
         ({"log2_seqlen_k": [0, 17]}, "log2_seqlen_k = [0, 17]: must be [low, high] within 0..16"),
         ({"masks": ["alibi"]}, "masks holds 'alibi': must be among full, causal, local"),
-        ({"layouts": ["odd"]}, "layouts holds 'odd': must be among aligned, unaligned, paged"),
+        (
+            {"layouts": ["odd"]},
+            "layouts holds 'odd': must be among aligned, unaligned, paged, paged_aligned",
+        ),
         (
             {"mask": ["full"]} | READABLE,
             "unknown key 'mask'; known here: log2_seqlen_q, log2_seqlen_k, masks, layouts",

@@ -121,18 +121,43 @@ def test_every_problem_is_served_by_a_variant_that_holds_it(
     variant = table[index]
     assert (variant.arch, variant.dtype) == (arch, dtype)
     assert variant.head_dim >= head_dim
-    assert layout == "aligned" or variant.tma_columns == 0
-    assert layout != "paged" or variant.splits_keys == 1
+    assert variant.tma_columns == 0 or layout in ("aligned", "paged_aligned")
+    assert variant.tma_columns > 0 or variant.splits_keys == 1 or layout in ("aligned", "unaligned")
 
 
 @pytest.mark.parametrize("arch", ARCHS)
 def test_the_table_is_complete(matrix: Matrix, arch: str) -> None:
     variants = matrix.variants(arch)
     wanted = list(selection.classes(variants))
-    # 5 head_dims x 2 dtypes x 3 masks x 3 layouts x 17 x 17
-    assert len(wanted) == len(set(wanted)) == 5 * 2 * 3 * 3 * 17 * 17
+    # 5 head_dims x 2 dtypes x 3 masks x 4 layouts x 17 x 17
+    assert len(wanted) == len(set(wanted)) == 5 * 2 * 3 * 4 * 17 * 17
     served = [index for variant in variants for index in selection.served(variant)]
     assert sorted(served) == sorted(wanted)  # each once
+
+
+@pytest.mark.parametrize(
+    ("head_dim", "seqlen_q", "layout", "kernel"),
+    [
+        *[(head_dim, 65, "paged_aligned", "sm90") for head_dim in (64, 96, 128, 256)],
+        *[(head_dim, 10**5, "paged_aligned", "sm90") for head_dim in (64, 96, 128, 256)],
+        (192, 65, "paged_aligned", "splitkv"),  # blocks of 80 keys
+        (64, 64, "paged_aligned", "splitkv"),
+        *[(head_dim, 65, "paged", "splitkv") for head_dim in (64, 96, 128, 192, 256)],
+    ],
+)
+def test_who_reads_pages_on_hopper(
+    matrix: Matrix, head_dim: int, seqlen_q: int, layout: str, kernel: str
+) -> None:
+    table = selection.table(matrix, "sm90")
+    index = problem_class(
+        [head_dim],
+        head_dim=head_dim,
+        dtype="bf16",
+        seqlen_q=seqlen_q,
+        seqlen_k=500,
+        layout=layout,
+    )
+    assert table[index].kernel == kernel
 
 
 HEAD = """\
@@ -209,7 +234,7 @@ def test_rows_of_several_sets_read_if_and_only_if_they_serve_every_class_once(
             v.block_m == (16 if index.log2_seqlen_q <= cuts[index.mask] else 32)
             for index, v in table.items()
         )
-        assert len(table) == 2 * 3 * 3 * 17 * 17
+        assert len(table) == 2 * 3 * 4 * 17 * 17
     else:
         message = "serves already" if gap < 0 else "are served by no variant"
         with pytest.raises(MatrixError, match=message):

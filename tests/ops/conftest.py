@@ -5,9 +5,11 @@ import itertools
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fa3_matrix.matrix import Serves
 from fa3_matrix.matrix.target import Target
 from fa3_matrix.ops import library
 from fa3_matrix.ops.builds import Build, Variant
@@ -31,15 +33,20 @@ def host_library() -> Path:
 def make_variant(
     dtype: str = "bf16",
     head_dim: int = 64,
-    log2_seqlen_q: tuple[int, int] = (0, 16),
-    log2_seqlen_k: tuple[int, int] = (0, 16),
-    masks: frozenset[str] = frozenset({"full", "causal", "local"}),
+    *,
+    serves: tuple[Serves, ...] | None = None,
     block_m: int = 128,
-    layouts: frozenset[str] = frozenset({"aligned", "unaligned"}),
     tma_columns: int = 0,
     splits_keys: int | None = None,
     candidate: str = "",
+    **one_set: Any,
 ) -> Variant:
+    """One that serves the given sets, or else the set that the keywords of ``Serves`` make, without pages."""
+    if serves is None:
+        serves = (Serves(**{"layouts": ("aligned", "unaligned")} | one_set),)
+    if splits_keys is None:
+        paged = any({"paged", "paged_aligned"} & set(each.layouts) for each in serves)
+        splits_keys = int(paged and not tma_columns)
     name = f"fa3_fwd_sm90_{dtype}_d{head_dim}_m{block_m}n64"
     return Variant(
         name=name,
@@ -51,11 +58,8 @@ def make_variant(
         threads=128,
         dynamic_shared_bytes=49152,
         tma_columns=tma_columns,
-        splits_keys=int("paged" in layouts) if splits_keys is None else splits_keys,
-        log2_seqlen_q=log2_seqlen_q,
-        log2_seqlen_k=log2_seqlen_k,
-        masks=masks,
-        layouts=layouts,
+        splits_keys=splits_keys,
+        serves=serves,
         candidate=candidate,
     )
 
@@ -68,7 +72,7 @@ def make_build(
 ) -> Build:
     parsed = Target.parse(target)
     default = tuple(
-        make_variant(dtype, head_dim, served, block_m=block_m)
+        make_variant(dtype, head_dim, log2_seqlen_q=served, block_m=block_m)
         for dtype, head_dim, (served, block_m) in itertools.product(
             ("bf16", "fp16"), (64, 128, 256), ((_SHORT, 64), (_LONG, 128))
         )

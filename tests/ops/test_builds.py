@@ -7,7 +7,10 @@ import pytest
 
 import fa3_matrix
 from fa3_matrix.errors import BuildError
+from fa3_matrix.matrix import Serves
 from fa3_matrix.ops import builds
+
+WHOLE = Serves(layouts=("aligned", "unaligned")).as_json()
 
 
 def write_build(folder, cell="sm90-cu133", target="sm_90a", toolkit="13.3", twin_of=None):
@@ -23,14 +26,7 @@ def write_build(folder, cell="sm90-cu133", target="sm_90a", toolkit="13.3", twin
         "dynamic_shared_bytes": 49152,
         "tma_columns": 0,
         "splits_keys": 0,
-        "serves": [
-            {
-                "log2_seqlen_q": [0, 16],
-                "log2_seqlen_k": [0, 16],
-                "masks": ["full", "causal", "local"],
-                "layouts": ["aligned", "unaligned"],
-            }
-        ],
+        "serves": [WHOLE],
         "candidate": "",
     }
     manifest = {
@@ -156,18 +152,19 @@ def test_a_kernel_of_several_sets(tmp_path):
     file = write_build(tmp_path / "a") / "manifest.json"
     manifest = json.loads(file.read_text())
     (entry,) = manifest["variants"]
-    (whole,) = entry["serves"]
     sets = [
-        whole | {"log2_seqlen_q": [11, 16]},
-        whole | {"log2_seqlen_q": [7, 10], "masks": ["full"]},
+        WHOLE | {"log2_seqlen_q": [11, 16]},
+        WHOLE | {"log2_seqlen_q": [7, 10], "masks": ["full"]},
     ]
     entry["serves"] = sets
     file.write_text(json.dumps(manifest))
     build = builds.Build.read(file.parent)
-    assert [(v.name, v.log2_seqlen_q, v.masks) for v in build.variants] == [
-        (entry["name"], (11, 16), {"full", "causal", "local"}),
-        (entry["name"], (7, 10), {"full"}),
-    ]
+    layouts = ("aligned", "unaligned")
+    (variant,) = build.variants
+    assert variant.serves == (
+        Serves(log2_seqlen_q=(11, 16), layouts=layouts),
+        Serves(log2_seqlen_q=(7, 10), masks=("full",), layouts=layouts),
+    )
     with fa3_matrix.use_build(file.parent):
         for seqlen_q, causal, served in (
             (2000, True, True),
@@ -194,6 +191,8 @@ def test_a_kernel_of_several_sets(tmp_path):
         ([], "fa3_fwd_sm90_bf16_d64_m128n64: serves is empty"),
         ({"masks": ["full"]}, "TypeError"),  # as manifests had it: one set, bare
         ([{"masks": ["full"]}], "log2_seqlen_q"),
+        ([WHOLE | {"masks": ["odd"]}], r"masks \['odd'\]"),
+        ([WHOLE | {"layouts": ["odd"]}], r"layouts \['odd'\]"),
     ],
 )
 def test_malformed_sets(tmp_path, serves, wording):

@@ -4,6 +4,7 @@ import pytest
 
 import fa3_matrix
 from fa3_matrix.errors import DriverError
+from fa3_matrix.matrix import Serves
 from fa3_matrix.ops import builds, explain, library
 
 
@@ -66,12 +67,11 @@ def test_a_candidate_serves_nothing(monkeypatch, make_build, make_variant):
 def test_a_kernel_of_several_sets_is_chosen_or_rejected_once(
     make_build, make_variant, seqlen_q, causal, rows, reason
 ):
-    full, masked = frozenset({"full"}), frozenset({"causal", "local"})
+    long, full = Serves(log2_seqlen_q=(11, 16)), Serves(log2_seqlen_q=(7, 10), masks=("full",))
     build = make_build(
         "sm_90a",
-        make_variant(log2_seqlen_q=(11, 16), block_m=192),
-        make_variant(log2_seqlen_q=(7, 10), masks=masked, block_m=128),
-        make_variant(log2_seqlen_q=(7, 10), masks=full, block_m=192),
+        make_variant(serves=(long, full), block_m=192),
+        make_variant(log2_seqlen_q=(7, 10), masks=("causal", "local"), block_m=128),
     )
     problem = explain.problem_of(
         dtype="bf16", head_dim=64, seqlen_q=seqlen_q, seqlen_k=4096, causal=causal
@@ -79,7 +79,7 @@ def test_a_kernel_of_several_sets_is_chosen_or_rejected_once(
     chosen, rejected = explain.choose(build, problem)
     assert (chosen.block_m if chosen else None) == rows
     assert [r.variant for r in rejected] == [
-        f"fa3_fwd_sm90_bf16_d64_m{block_m}n64" for block_m in (192, 128) if block_m != rows
+        variant.name for variant in build.variants if variant.block_m != rows
     ]
     assert rejected[0].reason == reason
 
@@ -87,8 +87,8 @@ def test_a_kernel_of_several_sets_is_chosen_or_rejected_once(
 @pytest.mark.parametrize("layout", library.LAYOUT_NUMBERS)
 def test_layout_is_a_reason(monkeypatch, make_build, make_variant, layout):
     each = {
-        name: make_variant(layouts=frozenset({name}), block_m=block_m)
-        for name, block_m in (("aligned", 192), ("unaligned", 128), ("paged", 64))
+        name: make_variant(layouts=(name,), block_m=block_m)
+        for name, block_m in zip(library.LAYOUT_NUMBERS, (192, 128, 64, 32), strict=True)
     }
     monkeypatch.setattr(builds._active, "builds", (make_build("sm_90a", *each.values()),))
     decision = fa3_matrix.explain(
@@ -135,7 +135,10 @@ def test_nothing_serves():
         ({"head_dim": 264}, "head_dim is 264"),
         ({"head_dim": 12}, "head_dim is 12"),
         ({"seqlen_k": -1}, "seqlen_k is -1"),
-        ({"layout": "diagonal"}, "layout is 'diagonal'; aligned, unaligned, paged exist"),
+        (
+            {"layout": "diagonal"},
+            "layout is 'diagonal'; aligned, unaligned, paged, paged_aligned exist",
+        ),
         ({"compute_capability": "hopper"}, "not a compute capability"),
     ],
 )

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from fa3_matrix.errors import BuildError, DriverError, NoKernelError
+from fa3_matrix.matrix import Serves
+from fa3_matrix.matrix.model import LAYOUTS
 from fa3_matrix.ops import builds, library
 
 
@@ -101,6 +103,14 @@ def test_first_launch_loads_and_second_only_launches(run, call):
     ]
 
 
+def test_a_kernel_of_several_sets_is_loaded_once(run, api):
+    each = [api.forward(api.tensor(1, rows, 1, 64), api.tensor(1, 9, 1, 64)) for rows in (64, 65)]
+    sets = Serves((0, 6), layouts=("aligned",)), Serves((7, 16), layouts=("aligned",))
+    log = run(*((call, 0) for call in each), serves=sets)
+    assert log.count("load a fatbin") == 1
+    assert len([line for line in log if line.startswith("launch")]) == 2
+
+
 def test_each_device_in_its_own_context(run, api):
     on = [
         api.forward(*(api.tensor(1, 1, 1, 64, device=device) for _ in "qk")) for device in (1, 0, 1)
@@ -161,7 +171,7 @@ def run_tma(run):
     """As ``run``, with a variant that loads by TMA."""
 
     def run_tma(*calls, tma_columns=64, environment=None, **facts):
-        facts |= {"layouts": frozenset({"aligned"}), "tma_columns": tma_columns}
+        facts |= {"layouts": ("aligned",), "tma_columns": tma_columns}
         return run(*calls, environment={"FAKE_TMA": "1"} | (environment or {}), **facts)
 
     return run_tma
@@ -259,8 +269,7 @@ def run_split(run):
     """As ``run``, with a variant that splits keys."""
 
     def run_split(*calls, **facts):
-        layouts = frozenset({"aligned", "unaligned", "paged"})
-        return run(*calls, layouts=layouts, block_m=16, **facts)
+        return run(*calls, layouts=LAYOUTS, block_m=16, **facts)
 
     return run_split
 

@@ -4,6 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fa3_matrix.bench.random_problems import random_problems
+from fa3_matrix.matrix.model import LAYOUTS
 from fa3_matrix.matrix.selection import mask_of
 from fa3_matrix.ops import builds
 
@@ -118,7 +120,7 @@ def test_alignment(api, build, data, strides, sizes, which):
 @pytest.fixture(scope="module")
 def build_of_two_layouts(make_build, make_variant):
     layouts = ("aligned", "unaligned")
-    both = [make_variant(layouts=frozenset({layout})) for layout in layouts]
+    both = [make_variant(layouts=(layout,)) for layout in layouts]
     return builds.create(make_build("sm_90a", *both))
 
 
@@ -170,7 +172,7 @@ def test_sections_are_even_and_give_each_sm_a_tile(api, build, sms, causal, seql
 def test_window(api, make_build, make_variant, causal, left, right, seqlen_q, seqlen_k):
     """The normalised window masks what the stated one does, and its class is the one that Python states."""
     masks = ("full", "causal", "local")
-    one_each = [make_variant(masks=frozenset({mask})) for mask in masks]
+    one_each = [make_variant(masks=(mask,)) for mask in masks]
     handle = _cached_handle(make_build, one_each)
     call = api.forward(
         api.tensor(1, seqlen_q, 1, 64),
@@ -215,8 +217,7 @@ def test_another_params_size_is_refused(api, build):
 
 @pytest.fixture(scope="module")
 def splitting(make_build, make_variant):
-    layouts = frozenset({"aligned", "unaligned", "paged"})
-    return builds.create(make_build("sm_90a", make_variant(block_m=16, layouts=layouts)))
+    return builds.create(make_build("sm_90a", make_variant(block_m=16, layouts=LAYOUTS)))
 
 
 def test_heads_of_a_group_are_rows_of_one_tile(api, splitting):
@@ -241,6 +242,78 @@ def test_paged_cache(api, splitting):
     assert (p.batch, p.seqlen_q, p.seqlen_k, p.total_k, p.added_k) == (3, 6, 112, 112, 2)
     assert (p.k_stride.batch, p.k_stride.row, p.q_stride.batch) == (16 * 128, 128, 0)
     assert (p.lse_batch_stride, p.lse_head_stride) == (0, 11)
+
+
+@pytest.fixture(scope="module")
+def build_of_each_layout(make_build, make_variant):
+    each = [
+        make_variant(dtype, 256, layouts=(layout,))
+        for dtype in ("bf16", "fp16")
+        for layout in LAYOUTS
+    ]
+    return builds.create(make_build("sm_90a", *each))
+
+
+@pytest.mark.parametrize(
+    ("page_size", "layout"),
+    [
+        *[(page_size, "paged_aligned") for page_size in (8, 16, 32, 64, 128, 256, 384, 1024)],
+        *[(page_size, "paged") for page_size in (1, 2, 4, 7, 24, 48, 63, 96, 192, 320)],
+    ],
+)
+def test_pages_that_make_up_blocks(api, build_of_each_layout, page_size, layout):
+    call = paged(api, api.tensor(40, page_size, 2, 64))
+    assert LAYOUTS[api.plan(call, build_of_each_layout)[1]] == layout
+
+
+@pytest.mark.parametrize("which", ["q", "k_cache", "v_cache"])
+def test_pages_of_tensors_that_tma_cannot_describe(api, build_of_each_layout, which):
+    cache, far = (40, 64, 2, 64), 64 * 2 * 64
+    for odd in ({"data": 4104}, {"strides": (far + 4, 128, 64, 1)}, {"strides": (0, 128, 64, 1)}):
+        sizes = (2, 64, 2, 64) if which == "q" else cache
+        tensors = {
+            name: api.tensor(*sizes, **odd) if name == which else api.tensor(*cache)
+            for name in ("k_cache", "v_cache")
+        }
+        q = api.tensor(*sizes, **odd) if which == "q" else api.tensor(2, 64, 2, 64)
+        call = paged(api, tensors["k_cache"], tensors["v_cache"], q)
+        assert LAYOUTS[api.plan(call, build_of_each_layout)[1]] == "paged"
+
+
+def paged(api, k_cache, v_cache=None, q=None):
+    table = api.tensor(2, 7, dtype=api.INT32)
+    tensors = (q or api.tensor(2, 64, 2, 64), k_cache, v_cache)
+    return api.forward(*tensors, kind=api.CACHE, page_table=table)
+
+
+def test_a_problems_layout_is_what_the_library_finds(api, build_of_each_layout):
+    found = set()
+    for problem in random_problems(0, 400):
+        rows = {}
+        index = api.tensor(problem.batch + 1, dtype=api.INT32)
+        if problem.is_packed:
+            rows |= {"cu_seqlens_q": index, "max_seqlen_q": problem.max_seqlen_q}
+        if problem.is_varlen:
+            rows |= {"cu_seqlens_k": index, "max_seqlen_k": problem.max_seqlen_k}
+        if problem.page_size:
+            pages = problem.seqlen_k // problem.page_size
+            rows |= {"page_table": api.tensor(problem.batch, pages, dtype=api.INT32)}
+        tensors = (
+            api.tensor(
+                *shape,
+                strides=layout.strides(shape),
+                data=4096 + 2 * layout.offset,
+                dtype=api.BF16 if problem.dtype == "bf16" else api.FP16,
+            )
+            for shape, layout in zip(
+                (problem.shape_q, problem.shape_k, problem.shape_k), problem.layouts, strict=True
+            )
+        )
+        kind = api.CACHE if problem.is_cache else api.VARLEN if problem.is_varlen else api.DENSE
+        _, variant, _ = api.plan(api.forward(*tensors, kind=kind, **rows), build_of_each_layout)
+        assert LAYOUTS[variant % len(LAYOUTS)] == problem.layout, problem.id
+        found.add(problem.layout)
+    assert found == set(LAYOUTS)
 
 
 def test_more_rows_than_fit_are_refused(api, splitting):

@@ -9,27 +9,27 @@ from hypothesis import strategies as st
 
 from fa3_matrix import matrix
 from fa3_matrix.errors import BuildError, NoKernelError
-from fa3_matrix.matrix import selection
+from fa3_matrix.matrix import Serves, selection
+from fa3_matrix.matrix.model import LAYOUTS, MASKS
 from fa3_matrix.matrix.selection import log2_seqlen
 from fa3_matrix.ops import builds, library
 from fa3_matrix.ops.explain import Problem, choose
 
-ALL_MASKS = ("full", "causal", "local")
-LAYOUTS = ("aligned", "unaligned", "paged")
 LENGTHS = st.one_of(st.integers(0, 200), st.integers(0, 200_000), st.sampled_from([2**31, 2**40]))
 
 
 @st.composite
 def disjoint_variants(draw, make_variant):
-    """Variants that serve no class twice: a random partition of each (dtype, head_dim), with gaps."""
+    """Variants that serve no class twice: a random partition of each (dtype, head_dim), with gaps, dealt to kernels."""
     variants = []
     for dtype in draw(st.sets(st.sampled_from(["bf16", "fp16"]), min_size=1)):
         for head_dim in draw(st.sets(st.integers(1, 32).map(lambda n: 8 * n), max_size=4)):
             cut_q, cut_k = draw(st.integers(0, 15)), draw(st.integers(0, 15))
-            masks = draw(st.permutations(ALL_MASKS))
+            masks = draw(st.permutations(MASKS))
             split = draw(st.integers(0, 3))
-            order, cut = draw(st.permutations(LAYOUTS)), draw(st.integers(1, 3))
+            order, cut = draw(st.permutations(LAYOUTS)), draw(st.integers(1, 4))
             layouts = [part for part in (order[:cut], order[cut:]) if part]
+            sets: dict[int, list[Serves]] = {}  # by block_m
             for part, layout, q, k in itertools.product(
                 (masks[:split], masks[split:]),
                 layouts,
@@ -37,11 +37,12 @@ def disjoint_variants(draw, make_variant):
                 ((0, cut_k), (cut_k + 1, 16)),
             ):
                 if part and draw(st.integers(0, 4)):
-                    variants.append(
-                        make_variant(
-                            *(dtype, head_dim, q, k, frozenset(part)), layouts=frozenset(layout)
-                        )
-                    )
+                    block_m = draw(st.sampled_from([64, 128, 192]))
+                    sets.setdefault(block_m, []).append(Serves(q, k, tuple(part), tuple(layout)))
+            variants += [
+                make_variant(dtype, head_dim, serves=tuple(serves), block_m=block_m)
+                for block_m, serves in sets.items()
+            ]
     return draw(st.permutations(variants))
 
 
@@ -49,7 +50,7 @@ problems = st.builds(
     Problem,
     st.sampled_from(["bf16", "fp16"]),
     st.integers(1, 32).map(lambda n: 8 * n),
-    st.sampled_from(ALL_MASKS),
+    st.sampled_from(MASKS),
     LENGTHS,
     LENGTHS,
     st.sampled_from(LAYOUTS),
@@ -78,38 +79,33 @@ def test_table_equals_statement(data, make_variant, make_build):
         chosen, rejected = choose(build, problem)
         index = selected(handle, problem)
         assert (build.variants[index] if index >= 0 else None) == chosen
-        kernels = {variant.name for variant in build.variants}
-        assert {r.variant for r in rejected} == kernels - {chosen.name if chosen else None}
-        assert len({r.variant for r in rejected}) == len(rejected)
+        others = [variant.name for variant in build.variants if variant is not chosen]
+        assert [r.variant for r in rejected] == others
 
 
 @pytest.mark.parametrize("arch", ["sm80", "sm90", "sm100"])
 def test_table_equals_matrix(arch, make_variant, make_build):
     """Every class of ci/matrix.toml, through the host library."""
     stated = matrix.load()
-    rows = [(v, s) for v in stated.variants(arch) if not v.candidate for s in v.serves]
+    rows = [v for v in stated.variants(arch) if not v.candidate]
     build = make_build(
         "sm_90a",
         *(
             make_variant(
-                v.dtype,
-                v.head_dim,
-                s.log2_seqlen_q,
-                s.log2_seqlen_k,
-                frozenset(s.masks),
-                v.block_m,
-                frozenset(s.layouts),
-                v.tma_columns,
-                v.splits_keys,
+                *(v.dtype, v.head_dim),
+                serves=v.serves,
+                block_m=v.block_m,
+                tma_columns=v.tma_columns,
+                splits_keys=v.splits_keys,
             )
-            for v, s in rows
+            for v in rows
         ),
     )
     handle = builds.create(build)
     for index, variant in selection.table(stated, arch).items():
         seqlens = 2**index.log2_seqlen_q, 2**index.log2_seqlen_k
         problem = Problem(index.dtype, index.head_dim, index.mask, *seqlens, index.layout)
-        assert rows[selected(handle, problem)][0] == variant, index
+        assert rows[selected(handle, problem)] == variant, index
 
 
 @given(LENGTHS)
@@ -125,6 +121,28 @@ def test_two_variants_for_one_class(make_variant, make_build):
         builds.create(make_build("sm_90a", *twice))
 
 
+def test_two_sets_of_one_variant_for_one_class(make_variant, make_build):
+    twice = make_variant(serves=(Serves(), Serves(masks=("causal",))))
+    with pytest.raises(BuildError, match=r"sm90-cu133: variants (.*m128n64) and \1 both serve"):
+        builds.create(make_build("sm_90a", twice))
+
+
+def test_a_variant_without_a_set_serves_nothing(make_variant, make_build):
+    wider = make_variant(head_dim=96)
+    handle = builds.create(make_build("sm_90a", make_variant(serves=()), wider))
+    assert selected(handle, Problem("bf16", 64, "full", 5, 5, "aligned")) == 1
+
+
+def test_a_set_belongs_to_a_variant_of_an_unfinished_build(make_variant, make_build):
+    build = make_build("sm_90a", make_variant())
+    everything = library.ServesStruct((0, 16), (0, 16), 7, 1)
+    made = library.call("fa3_build_create", b"new", build.forward_abi, 90, 90, False)
+    with pytest.raises(ValueError, match="build new has no variant 0"):
+        library.call("fa3_build_add_serves", made, 0, ctypes.byref(everything))
+    with pytest.raises(BuildError, match="build sm90-cu133 is finished"):
+        library.call("fa3_build_add_serves", builds.create(build), 0, ctypes.byref(everything))
+
+
 def test_an_unfinished_build_serves_nothing_and_a_finished_one_stays(make_variant, make_build):
     abi = make_build("sm_90a").forward_abi
     made = library.call("fa3_build_create", b"new", abi, 90, 90, False)
@@ -136,21 +154,33 @@ def test_an_unfinished_build_serves_nothing_and_a_finished_one_stays(make_varian
 
 def test_impossible_variant(make_variant, make_build):
     with pytest.raises(BuildError, match="impossible values"):
-        builds.create(make_build("sm_90a", make_variant(log2_seqlen_q=(3, 17))))
+        builds.create(make_build("sm_90a", make_variant(serves=(Serves(), Serves((3, 17))))))
     with pytest.raises(BuildError, match="impossible values"):
         builds.create(make_build("sm_90a", make_variant(tma_columns=48)))
-    with pytest.raises(BuildError, match="loads by TMA, so it can serve aligned tensors only"):
-        builds.create(make_build("sm_90a", make_variant(tma_columns=64)))
+    for layouts in (("aligned", "unaligned"), ("paged",)):
+        with pytest.raises(BuildError, match="loads by TMA, so it can serve aligned tensors only"):
+            builds.create(make_build("sm_90a", make_variant(layouts=layouts, tma_columns=64)))
+    for layout in ("paged", "paged_aligned"):
+        with pytest.raises(BuildError, match="can't read a page table"):
+            builds.create(make_build("sm_90a", make_variant(layouts=(layout,), splits_keys=0)))
 
 
-def decide(capability: int, *, head_dim: int = 64) -> tuple[int, int]:
+def test_by_tma_from_pages_too(make_variant, make_build):
+    aligned = ("aligned", "paged_aligned")
+    handle = builds.create(make_build("sm_90a", make_variant(layouts=aligned, tma_columns=64)))
+    for layout in LAYOUTS:
+        served = selected(handle, Problem("bf16", 64, "full", 5, 5, layout)) == 0
+        assert served == (layout in aligned)
+
+
+def decide(capability: int, *, head_dim: int = 64, layout: str = "aligned") -> tuple[int, int]:
     build, variant = ctypes.c_int32(), ctypes.c_int32()
     library.call(
         "fa3_decide",
         capability,
         15,
         head_dim,
-        *(0, 0),
+        *(0, library.LAYOUT_NUMBERS[layout]),
         1024,
         1024,
         ctypes.byref(build),
@@ -191,10 +221,10 @@ def test_no_build_for_this_gpu(make_build):
 
 def test_no_variant_for_this_problem(make_variant, make_build):
     activate(builds.create(make_build("sm_90a", make_variant(head_dim=64))))
-    with pytest.raises(
-        NoKernelError, match=r"no kernel for bf16, head_dim 128, mask full, aligned layout"
-    ):
-        decide(90, head_dim=128)
+    for layout in LAYOUTS:
+        wording = f"no kernel for bf16, head_dim 128, mask full, {layout} layout"
+        with pytest.raises(NoKernelError, match=wording):
+            decide(90, head_dim=128, layout=layout)
 
 
 def test_nothing_active():

@@ -15,7 +15,15 @@ _FAR_PAGES = Layout("bsh", jump=_BEYOND_32_BITS // 2)
 
 def fixed_problems() -> dict[str, Problem]:
     """Named problems, small ones first so that a broken kernel is reported before the gigabyte-sized ones run."""
-    return {**_lengths(), **_head_dims(), **_caches(), **_grid(), **_offsets()}
+    return {
+        **_lengths(),
+        **_head_dims(),
+        **_many_queries(),
+        **_pages(),
+        **_caches(),
+        **_grid(),
+        **_offsets(),
+    }
 
 
 def _lengths() -> dict[str, Problem]:
@@ -103,6 +111,97 @@ def _head_dims() -> dict[str, Problem]:
         )
         for head_dim in (8, 72, 96, 104, 136, 144, 200, 248)
         for dtype in ("bf16", "fp16")
+    }
+
+
+def _many_queries() -> dict[str, Problem]:
+    # Tiles of 192 rows, which only more than 1,024 or 2,048 queries have; few keys, so that an emulator ends.
+    return {
+        f"queries-{seqlen_q}-d{head_dim}-{dtype}-{'causal' if causal else 'full'}": Problem(
+            dtype=dtype,
+            heads_q=1,
+            heads_k=1,
+            head_dim=head_dim,
+            batch=1,
+            seqlen_q=seqlen_q,
+            seqlen_k=seqlen_k,
+            causal=causal,
+        )
+        for seqlen_q, seqlen_k in ((1100, 36), (2100, 19))
+        for head_dim in (64, 96, 128, 192, 256)
+        for dtype in ("bf16", "fp16")
+        for causal in (False, True)
+    }
+
+
+def _pages() -> dict[str, Problem]:
+    # Long queries on pages that TMA can load, shorter than a block of 64 or 128 keys and longer. Keys end within a page
+    # and within a block. Small enough for an emulator.
+    one: dict[str, Any] = {"heads_q": 1, "heads_k": 1}
+    bf16: dict[str, Any] = {**one, "dtype": "bf16"}
+    fp16: dict[str, Any] = {**one, "dtype": "fp16"}
+    sizes = (  # page_size, seqlen_q, capacity, keys, which dtype is causal
+        (8, 150, 256, 203, "bf16"),
+        (16, 400, 96, 87, "fp16"),
+        (64, 200, 192, 151, "bf16"),
+        (128, 155, 256, 201, "fp16"),
+        (256, 130, 256, 183, "bf16"),
+    )
+    cases = {
+        f"pages-{page_size}-d{head_dim}-{dtype}": Problem.kvcache(
+            **one,
+            dtype=dtype,
+            head_dim=head_dim,
+            seqlen_q=seqlen_q,
+            seqlen_k=capacity,
+            page_size=page_size,
+            used_k=[keys],
+            causal=dtype == causal,
+        )
+        for page_size, seqlen_q, capacity, keys, causal in sizes
+        for head_dim in (64, 96, 128, 256)
+        for dtype in ("bf16", "fp16")
+    }
+    return cases | {
+        "pages-256-two": Problem.kvcache(
+            **bf16, head_dim=64, seqlen_q=75, seqlen_k=512, page_size=256, used_k=[333]
+        ),
+        "pages-window": Problem.kvcache(
+            **fp16,
+            head_dim=128,
+            seqlen_q=170,
+            seqlen_k=192,
+            page_size=8,
+            used_k=[155],
+            window=(40, 11),
+        ),
+        "pages-new-rows": Problem.kvcache(
+            **bf16,
+            head_dim=96,
+            seqlen_q=140,
+            seqlen_k=256,
+            page_size=64,
+            used_k=[201],
+            new_rows=10,
+            causal=True,
+        ),
+        "pages-packed-queries": Problem.kvcache(
+            **fp16,
+            head_dim=256,
+            lengths_q=[7, 0, 130],
+            seqlen_k=96,
+            page_size=16,
+            used_k=[55, 96, 91],
+            causal=True,
+        ),
+        "pages-group-of-two": Problem.kvcache(
+            **{**bf16, "heads_q": 2},
+            head_dim=128,
+            seqlen_q=140,
+            seqlen_k=128,
+            page_size=32,
+            used_k=[101],
+        ),
     }
 
 

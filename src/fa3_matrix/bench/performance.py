@@ -28,8 +28,10 @@ def variant_problems(builds: Iterable[BuildArm]) -> list[Problem]:
 
 
 def _problem(variant: VariantRecord, serves: ServesRecord) -> Problem:
-    is_cache = serves.layouts == ["paged"]
-    broadcast = serves.layouts == ["unaligned"]
+    # Where there is a choice: no pages, but rather those than what TMA cannot load.
+    preferred = ("aligned", "paged_aligned", "unaligned", "paged")
+    layout = next(each for each in preferred if each in serves.layouts)
+    is_cache = layout in ("paged_aligned", "paged")
     return Problem(
         dtype=variant.dtype,
         head_dim=variant.head_dim,
@@ -44,7 +46,7 @@ def _problem(variant: VariantRecord, serves: ServesRecord) -> Problem:
         page_size=min(_near_2048(serves.log2_seqlen_k), 64) if is_cache else 0,
         num_splits=0 if variant.splits_keys else 1,
         # TMA can't broadcast, while 16-byte copies stay legal: the variant's usual path.
-        layout_q=Layout(expand="b") if broadcast else Layout(),
+        layout_q=Layout(expand="b") if layout in ("unaligned", "paged") else Layout(),
     )
 
 

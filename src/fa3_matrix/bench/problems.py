@@ -213,11 +213,12 @@ class Problem:
     @property
     def layout(self) -> LayoutClass:
         """Class of the tensors' layouts, by which a variant is selected."""
-        if self.page_size:
-            return "paged"
         shapes = (self.shape_q, self.shape_k, self.shape_k)
-        described = map(Layout.suits_tma, self.layouts, shapes)
-        return "aligned" if all(described) else "unaligned"
+        described = all(map(Layout.suits_tma, self.layouts, shapes))
+        if not self.page_size:
+            return "aligned" if described else "unaligned"
+        suits_blocks = self.page_size in (8, 16, 32, 64) or self.page_size % 128 == 0
+        return "paged_aligned" if described and suits_blocks else "paged"
 
     @property
     def shape_q(self) -> tuple[int, ...]:

@@ -60,7 +60,8 @@ Masks: `full`; `causal`; `local`, a sliding window or any limit besides causal's
 Layouts: `aligned` where TMA can describe q, k and v: base pointers multiples of 16 bytes, and every
 stride of a dimension longer than 1 a positive multiple of 16 bytes (8 elements) below 2^40, of rows at least head_dim;
 `unaligned` otherwise, such as for a dimension that is broadcast;
-`paged` where k and v are a cache with a page table, however the pages and q lie.
+`paged_aligned` where k and v are a cache with a page table and TMA can load the pages: q and both caches are aligned,
+and page_size is 8, 16, 32, 64 or a multiple of 128; `paged` for other caches with a page table.
 
 Kernels: `sm80`, the portable one (cp.async, ldmatrix, mma.sync); `sm90`, Hopper's (TMA, wgmma);
 `splitkv`, for few query rows or a paged cache (as the portable one; the heads of a group are rows of one tile,

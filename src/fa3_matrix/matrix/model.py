@@ -13,12 +13,12 @@ from fa3_matrix.matrix.target import ComputeCapability, Target
 Status = Literal["native", "ptx"]
 Dtype = Literal["bf16", "fp16"]
 Mask = Literal["full", "causal", "local"]
-Layout = Literal["aligned", "unaligned", "paged"]
+Layout = Literal["aligned", "unaligned", "paged", "paged_aligned"]
 Kernel = Literal["sm80", "sm90", "splitkv"]
 
 DTYPES: tuple[Dtype, ...] = ("bf16", "fp16")
 MASKS: tuple[Mask, ...] = ("full", "causal", "local")
-LAYOUTS: tuple[Layout, ...] = ("aligned", "unaligned", "paged")
+LAYOUTS: tuple[Layout, ...] = ("aligned", "unaligned", "paged", "paged_aligned")
 KERNELS: tuple[Kernel, ...] = ("sm80", "sm90", "splitkv")
 MAX_LOG2_SEQLEN = 16
 
@@ -144,7 +144,9 @@ class Serves:
 
     ``aligned``: TMA can describe q, k and v. Their base pointers are multiples of 16 bytes, and every
     stride of a dimension longer than 1 is a positive multiple of 16 bytes below 2^40, that of rows at
-    least a row. ``paged``: k and v are pages of a cache, found through a page table, however they lie.
+    least a row. ``paged``: k and v are pages of a cache, found through a page table. ``paged_aligned``:
+    likewise, and TMA can load the pages: the tensors are aligned, and page_size is 8, 16, 32, 64 or a
+    multiple of 128, so that pages make up blocks of 64 or 128 keys, or the other way round.
     """
 
     log2_seqlen_q: tuple[int, int] = (0, MAX_LOG2_SEQLEN)

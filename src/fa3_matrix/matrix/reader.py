@@ -253,6 +253,8 @@ def _row(
         options = _sm90_options(table, block_m)
         _check_hopper(table, [cell for cell in buildable if cell.arch.name in names])
     serves = _serves(table, kernel)
+    if kernel == "sm90" and any("paged_aligned" in each.layouts for each in serves):
+        _check_pages(table, block_m, block_n)
     reason = table.string("reason")
     candidate = table.string("candidate") if "candidate" in table else ""
     table.done()
@@ -343,13 +345,13 @@ def _splitkv_options(table: Table, block_m: int, block_n: int) -> SplitKvOptions
 # Layouts that a kernel can read.
 _READABLE: dict[Kernel, tuple[Layout, ...]] = {
     "sm80": ("aligned", "unaligned"),
-    "sm90": ("aligned",),
+    "sm90": ("aligned", "paged_aligned"),
     "splitkv": LAYOUTS,
 }
 
 
 def _check_layouts(table: Table, key: str, kernel: Kernel, layouts: Sequence[Layout]) -> None:
-    """TMA needs tensors that it can describe; only one kernel follows a page table."""
+    """TMA needs tensors that it can describe; the portable kernel follows no page table."""
     readable = _READABLE[kernel]
     wrong = [layout for layout in layouts if layout not in readable]
     if wrong:
@@ -357,6 +359,16 @@ def _check_layouts(table: Table, key: str, kernel: Kernel, layouts: Sequence[Lay
             f"kernel {kernel!r} cannot serve layout {', '.join(wrong)}; "
             f"state layouts in each set of serves, among {', '.join(readable)}",
             key,
+        )
+
+
+def _check_pages(table: Table, block_m: int, block_n: int) -> None:
+    """A block of keys is a whole number of pages, or a part of one, for every ``page_size`` of the class."""
+    if block_m > 128 or block_n not in (64, 128):
+        table.fail(
+            f"kernel 'sm90' reads pages in tiles of at most 128 rows and of 64 or 128 keys, not of "
+            f"{block_m} x {block_n}; take paged_aligned out of layouts",
+            "serves",
         )
 
 

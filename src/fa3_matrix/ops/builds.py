@@ -2,7 +2,7 @@
 
 import ctypes
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -10,6 +10,7 @@ from typing import Any, Protocol, Self
 
 from fa3_matrix import _json
 from fa3_matrix.errors import BuildError
+from fa3_matrix.matrix.model import LAYOUTS, MASKS, Serves
 from fa3_matrix.matrix.target import ComputeCapability, Target
 from fa3_matrix.ops import library
 
@@ -18,10 +19,7 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True)
 class Variant:
-    """One compiled kernel and a set of problem classes that it serves (ranges inclusive).
-
-    A kernel that serves several sets is several of these, of one name: the host library's table takes one set each.
-    """
+    """One compiled kernel, and the sets of problem classes whose union it serves."""
 
     name: str
     file: Path
@@ -33,10 +31,7 @@ class Variant:
     dynamic_shared_bytes: int
     tma_columns: int
     splits_keys: int
-    log2_seqlen_q: tuple[int, int]
-    log2_seqlen_k: tuple[int, int]
-    masks: frozenset[str]
-    layouts: frozenset[str]
+    serves: tuple[Serves, ...]
     candidate: str  # empty, or why no problem is given to it yet
 
 
@@ -86,9 +81,7 @@ class Build:
                 twin_of=manifest["twin_of"],
                 forward_abi=manifest["forward_abi"],
                 capability_range=(ComputeCapability(*low), ComputeCapability(*high)),
-                variants=tuple(
-                    variant for entry in manifest["variants"] for variant in _variants(path, entry)
-                ),
+                variants=tuple(_variant(path, entry) for entry in manifest["variants"]),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise BuildError(
@@ -224,12 +217,16 @@ def create(build: Build) -> int:
             dynamic_shared_bytes=variant.dynamic_shared_bytes,
             tma_columns=variant.tma_columns,
             splits_keys=variant.splits_keys,
-            log2_seqlen_q=variant.log2_seqlen_q,
-            log2_seqlen_k=variant.log2_seqlen_k,
-            masks=sum(1 << library.MASK_NUMBERS[mask] for mask in variant.masks),
-            layouts=sum(1 << library.LAYOUT_NUMBERS[layout] for layout in variant.layouts),
         )
-        library.call("fa3_build_add_variant", made, ctypes.byref(struct))
+        index = library.call("fa3_build_add_variant", made, ctypes.byref(struct))
+        for serves in variant.serves:
+            classes = library.ServesStruct(
+                log2_seqlen_q=serves.log2_seqlen_q,
+                log2_seqlen_k=serves.log2_seqlen_k,
+                masks=sum(1 << library.MASK_NUMBERS[mask] for mask in serves.masks),
+                layouts=sum(1 << library.LAYOUT_NUMBERS[layout] for layout in serves.layouts),
+            )
+            library.call("fa3_build_add_serves", made, index, ctypes.byref(classes))
     library.call("fa3_build_finish", made)
     return made
 
@@ -270,21 +267,16 @@ def _preference(build: Build) -> tuple[bool, list[int], str]:
     return build.target.form == "ptx", newest_first, build.cell
 
 
-def _variants(folder: Path, entry: dict[str, Any]) -> Iterator[Variant]:
-    """One for each set that the kernel serves."""
+def _variant(folder: Path, entry: dict[str, Any]) -> Variant:
+    name, dtype = entry["name"], entry["dtype"]
+    if dtype not in library.DTYPE_NUMBERS:
+        raise ValueError(f"variant {name}: dtype {dtype}")
     if not entry["serves"]:
-        raise ValueError(f"variant {entry['name']}: serves is empty")
-    for serves in entry["serves"]:
-        yield _variant(folder, entry, serves)
-
-
-def _variant(folder: Path, entry: dict[str, Any], serves: dict[str, Any]) -> Variant:
-    low_q, high_q = serves["log2_seqlen_q"]
-    low_k, high_k = serves["log2_seqlen_k"]
-    variant = Variant(
-        name=entry["name"],
+        raise ValueError(f"variant {name}: serves is empty")
+    return Variant(
+        name=name,
         file=folder / entry["file"],
-        dtype=entry["dtype"],
+        dtype=dtype,
         head_dim=entry["head_dim"],
         block_m=entry["block_m"],
         block_n=entry["block_n"],
@@ -292,19 +284,15 @@ def _variant(folder: Path, entry: dict[str, Any], serves: dict[str, Any]) -> Var
         dynamic_shared_bytes=entry["dynamic_shared_bytes"],
         tma_columns=entry["tma_columns"],
         splits_keys=entry["splits_keys"],
-        log2_seqlen_q=(low_q, high_q),
-        log2_seqlen_k=(low_k, high_k),
-        masks=frozenset(serves["masks"]),
-        layouts=frozenset(serves["layouts"]),
+        serves=tuple(_serves(name, each) for each in entry["serves"]),
         candidate=entry["candidate"],
     )
-    if (
-        variant.dtype not in library.DTYPE_NUMBERS
-        or not variant.masks <= set(library.MASK_NUMBERS)
-        or not variant.layouts <= set(library.LAYOUT_NUMBERS)
-    ):
-        raise ValueError(
-            f"variant {variant.name}: dtype {variant.dtype}, masks {sorted(variant.masks)}, "
-            f"layouts {sorted(variant.layouts)}"
-        )
-    return variant
+
+
+def _serves(variant: str, entry: dict[str, Any]) -> Serves:
+    low_q, high_q = entry["log2_seqlen_q"]
+    low_k, high_k = entry["log2_seqlen_k"]
+    masks, layouts = entry["masks"], entry["layouts"]
+    if not set(masks) <= set(MASKS) or not set(layouts) <= set(LAYOUTS):
+        raise ValueError(f"variant {variant}: masks {masks}, layouts {layouts}")
+    return Serves((low_q, high_q), (low_k, high_k), tuple(masks), tuple(layouts))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fa3_matrix.matrix.model import LAYOUTS, MAX_LOG2_SEQLEN, Layout, Mask
+from fa3_matrix.matrix.model import LAYOUTS, MAX_LOG2_SEQLEN, Layout, Mask, Serves
 from fa3_matrix.matrix.selection import log2_seqlen, mask_of
 from fa3_matrix.matrix.target import ComputeCapability
 from fa3_matrix.ops import builds as _builds
@@ -19,8 +19,7 @@ _DTYPES = {"bf16": "bf16", "bfloat16": "bf16", "fp16": "fp16", "float16": "fp16"
 class Problem(NamedTuple):
     """What the choice depends on. For varlen, seqlens are the stated maxima.
 
-    ``layout`` is ``paged`` with a page table, else ``aligned`` when TMA can describe q, k and v: see
-    :class:`fa3_matrix.matrix.Serves`.
+    ``layout`` is how q, k and v lie in memory: see :class:`fa3_matrix.matrix.Serves`.
     """
 
     dtype: str
@@ -94,7 +93,8 @@ def explain(
         causal, window_size: as in :func:`fa3_matrix.flash_attn_func`.
         layout: ``"aligned"`` for contiguous tensors and whatever else TMA can describe (base pointers multiples of 16
             bytes; every stride of a dimension longer than 1 a positive multiple of 8 elements), else ``"unaligned"``;
-            ``"paged"`` for a cache with a page table.
+            ``"paged_aligned"`` for a cache with a page table where they are aligned too and page_size is 8, 16, 32,
+            64 or a multiple of 128, else ``"paged"``.
         compute_capability: ``(9, 0)`` or ``"9.0"``; default: that of the current CUDA device. Given, no GPU is needed.
         builds: default: those in use.
 
@@ -167,25 +167,20 @@ def problem_of(
 
 
 def choose(build: Build, problem: Problem) -> tuple[Variant | None, list[Rejection]]:
-    """The variant of a build that serves a problem, and why each other kernel does not."""
+    """The variant of a build that serves a problem, and why each other does not."""
     fitting = [
         v.head_dim
         for v in build.variants
         if v.dtype == problem.dtype and v.head_dim >= problem.head_dim and not v.candidate
     ]
     chosen: Variant | None = None
-    reasons: dict[str, list[str]] = {}  # of each kernel, one for each set that it serves
+    rejected: list[Rejection] = []
     for variant in build.variants:
         reason = _reason_against(variant, problem, min(fitting, default=None))
         if reason:
-            reasons.setdefault(variant.name, []).append(reason)
+            rejected.append(Rejection(build.cell, variant.name, reason))
         else:
             chosen = variant
-    rejected = [
-        Rejection(build.cell, name, _either(of_sets))
-        for name, of_sets in reasons.items()
-        if not chosen or name != chosen.name
-    ]
     return chosen, rejected
 
 
@@ -198,23 +193,25 @@ def _reason_against(variant: Variant, problem: Problem, head_dim: int | None) ->
         return f"it is compiled for head_dim {variant.head_dim}, too small"
     if variant.head_dim != head_dim:
         return f"it is compiled for head_dim {variant.head_dim}, and {head_dim} suffices"
-    if problem.mask not in variant.masks:
-        return f"it serves the masks {', '.join(sorted(variant.masks))}"
-    if problem.layout not in variant.layouts:
-        return f"it serves {' and '.join(sorted(variant.layouts))} tensors only"
+    asked = list(filter(None, (_lacking(serves, problem) for serves in variant.serves)))
+    if len(asked) < len(variant.serves):
+        return None
+    return f"it serves {', else '.join(dict.fromkeys(asked))}"
+
+
+def _lacking(serves: Serves, problem: Problem) -> str | None:
+    """What the set asks of a problem that this one is not."""
+    if problem.mask not in serves.masks:
+        return f"the masks {', '.join(serves.masks)}"
+    if problem.layout not in serves.layouts:
+        return f"{' and '.join(serves.layouts)} tensors only"
     for name, seqlen, (low, high) in (
-        ("seqlen_q", problem.seqlen_q, variant.log2_seqlen_q),
-        ("seqlen_k", problem.seqlen_k, variant.log2_seqlen_k),
+        ("seqlen_q", problem.seqlen_q, serves.log2_seqlen_q),
+        ("seqlen_k", problem.seqlen_k, serves.log2_seqlen_k),
     ):
         if not low <= log2_seqlen(seqlen) <= high:
-            return f"it serves {name} {_lengths(low, high)}"
+            return f"{name} {_lengths(low, high)}"
     return None
-
-
-def _either(reasons: Sequence[str]) -> str:
-    """``it serves seqlen_q from 1025, else the masks full``: what each set of a kernel asks for."""
-    first, *others = dict.fromkeys(reasons)
-    return ", else ".join([first, *(other.removeprefix("it serves ") for other in others)])
 
 
 def _lengths(low: int, high: int) -> str:

@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 # torch ScalarType numbers, fixed by torch's stable ABI.
 DTYPE_NUMBERS = {"fp16": 5, "bf16": 15}
 MASK_NUMBERS = {"full": 0, "causal": 1, "local": 2}
-LAYOUT_NUMBERS = {"aligned": 0, "unaligned": 1, "paged": 2}
+LAYOUT_NUMBERS = {"aligned": 0, "unaligned": 1, "paged": 2, "paged_aligned": 3}
 
 # Fa3Status of c_api.h.
 _ERRORS: dict[int, type[Exception]] = {
@@ -42,6 +42,13 @@ class VariantStruct(ctypes.Structure):
         ("dynamic_shared_bytes", ctypes.c_int32),
         ("tma_columns", ctypes.c_int32),
         ("splits_keys", ctypes.c_int32),
+    )
+
+
+class ServesStruct(ctypes.Structure):
+    """``Fa3Serves``."""
+
+    _fields_ = (
         ("log2_seqlen_q", ctypes.c_int32 * 2),
         ("log2_seqlen_k", ctypes.c_int32 * 2),
         ("masks", ctypes.c_int32),
@@ -100,6 +107,7 @@ def load() -> ctypes.CDLL:
     i32, i64, p32 = ctypes.c_int32, ctypes.c_int64, ctypes.POINTER(ctypes.c_int32)
     library.fa3_build_create.argtypes = (ctypes.c_char_p, i32, i32, i32, i32)
     library.fa3_build_add_variant.argtypes = (i32, ctypes.POINTER(VariantStruct))
+    library.fa3_build_add_serves.argtypes = (i32, i32, ctypes.POINTER(ServesStruct))
     library.fa3_build_finish.argtypes = (i32,)
     library.fa3_select.argtypes = (i32, i32, i32, i32, i32, i64, i64, p32)
     library.fa3_activate.argtypes = (p32, i32)
