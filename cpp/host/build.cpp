@@ -49,8 +49,8 @@ const char* layout_text(Fa3Layout layout) {
   const std::string gpu = device_name == nullptr ? "a GPU" : concat("this GPU (", device_name, ")");
   if (any_runs) {
     text << "no kernel for " << (problem.dtype == kBFloat16 ? "bf16" : "fp16") << ", head_dim " << problem.head_dim
-         << ", mask " << mask_text(problem.mask) << ", " << layout_text(problem.layout) << " layout, seqlen_q "
-         << problem.seqlen_q << ", seqlen_k " << problem.seqlen_k << " on " << gpu << " of compute capability "
+         << ", mask " << mask_text(problem.mask) << ", " << layout_text(problem.layout) << " layout, query rows "
+         << problem.query_rows << ", seqlen_k " << problem.seqlen_k << " on " << gpu << " of compute capability "
          << capability_text(capability);
   } else {
     text << "no kernel for " << gpu << " of compute capability " << capability_text(capability);

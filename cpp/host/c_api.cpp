@@ -35,13 +35,13 @@ int32_t value_of(Body body) noexcept {
   return status == FA3_OK ? value : -status;
 }
 
-fa3::Problem problem(int32_t dtype, int32_t head_dim, int32_t mask, int32_t layout, int64_t seqlen_q,
+fa3::Problem problem(int32_t dtype, int32_t head_dim, int32_t mask, int32_t layout, int64_t query_rows,
                      int64_t seqlen_k) {
   if ((dtype != fa3::kFloat16 && dtype != fa3::kBFloat16) || mask < 0 || mask >= fa3::kMasks || layout < 0 ||
       layout >= fa3::kLayouts) {
     fa3::fail(FA3_VALUE_ERROR, "no problem class has dtype ", dtype, ", mask ", mask, " and layout ", layout);
   }
-  return {dtype, head_dim, static_cast<Fa3Mask>(mask), static_cast<Fa3Layout>(layout), seqlen_q, seqlen_k};
+  return {dtype, head_dim, static_cast<Fa3Mask>(mask), static_cast<Fa3Layout>(layout), query_rows, seqlen_k};
 }
 
 // One that may still change.
@@ -90,10 +90,10 @@ int32_t fa3_build_finish(int32_t build) {
   return status_of([&] { fa3::finish_build(fa3::get_build(build)); });
 }
 
-int32_t fa3_select(int32_t build, int32_t dtype, int32_t head_dim, int32_t mask, int32_t layout, int64_t seqlen_q,
+int32_t fa3_select(int32_t build, int32_t dtype, int32_t head_dim, int32_t mask, int32_t layout, int64_t query_rows,
                    int64_t seqlen_k, int32_t* variant) {
   return status_of([&] {
-    *variant = fa3::get_build(build).table.select(problem(dtype, head_dim, mask, layout, seqlen_q, seqlen_k));
+    *variant = fa3::get_build(build).table.select(problem(dtype, head_dim, mask, layout, query_rows, seqlen_k));
   });
 }
 
@@ -101,11 +101,11 @@ int32_t fa3_activate(const int32_t* builds, int32_t count) {
   return status_of([&] { fa3::activate(builds, count); });
 }
 
-int32_t fa3_decide(int32_t capability, int32_t dtype, int32_t head_dim, int32_t mask, int32_t layout, int64_t seqlen_q,
-                   int64_t seqlen_k, int32_t* build, int32_t* variant) {
+int32_t fa3_decide(int32_t capability, int32_t dtype, int32_t head_dim, int32_t mask, int32_t layout,
+                   int64_t query_rows, int64_t seqlen_k, int32_t* build, int32_t* variant) {
   return status_of([&] {
     const fa3::Decision decision =
-        fa3::decide(capability, problem(dtype, head_dim, mask, layout, seqlen_q, seqlen_k), nullptr);
+        fa3::decide(capability, problem(dtype, head_dim, mask, layout, query_rows, seqlen_k), nullptr);
     *build = decision.build;
     *variant = decision.variant;
   });
@@ -129,6 +129,10 @@ int32_t fa3_append(const Fa3Append* append, void* stream) {
 
 int32_t fa3_choose_splits(int64_t requested, int64_t tiles, int64_t key_blocks, int64_t slots) {
   return fa3::choose_splits(requested, tiles, key_blocks, slots);
+}
+
+int32_t fa3_choose_ragged_splits(int64_t requested, int64_t entries, int64_t tiles, int64_t key_blocks, int64_t slots) {
+  return fa3::choose_ragged_splits(requested, entries, tiles, key_blocks, slots);
 }
 
 int32_t fa3_plan(const Fa3Forward* forward, int32_t build, int32_t sms, void* params, int64_t params_bytes,

@@ -61,7 +61,7 @@ typedef struct Fa3Variant {
 
 // A set of problem classes.
 typedef struct Fa3Serves {
-  int32_t log2_seqlen_q[2];  // range of ceil(log2(seqlen)), inclusive, in 0..16
+  int32_t log2_seqlen_q[2];  // range of ceil(log2(query rows)), inclusive, in 0..16
   int32_t log2_seqlen_k[2];
   int32_t masks;    // bit 1 << Fa3Mask
   int32_t layouts;  // bit 1 << Fa3Layout
@@ -77,15 +77,15 @@ FA3_API int32_t fa3_build_add_variant(int32_t build, const Fa3Variant* variant);
 FA3_API int32_t fa3_build_add_serves(int32_t build, int32_t variant, const Fa3Serves* serves);
 // Fills the selection table; fails if two sets hold one class. The build can't change afterwards.
 FA3_API int32_t fa3_build_finish(int32_t build);
-// The variant of a finished build that serves the class; -1 if none does.
+// The variant of a finished build that serves the class, whose query_rows are as in host/selection.h; -1 if none does.
 FA3_API int32_t fa3_select(int32_t build, int32_t dtype, int32_t head_dim, int32_t mask, int32_t layout,
-                           int64_t seqlen_q, int64_t seqlen_k, int32_t* variant);
+                           int64_t query_rows, int64_t seqlen_k, int32_t* variant);
 
 // The builds that calls use from now on, in order of preference. Cheap; for the whole process.
 FA3_API int32_t fa3_activate(const int32_t* builds, int32_t count);
 // The first active build that runs on `capability` and serves the class.
 FA3_API int32_t fa3_decide(int32_t capability, int32_t dtype, int32_t head_dim, int32_t mask, int32_t layout,
-                           int64_t seqlen_q, int64_t seqlen_k, int32_t* build, int32_t* variant);
+                           int64_t query_rows, int64_t seqlen_k, int32_t* build, int32_t* variant);
 
 // --- attention ------------------------------------------------------------------------------------------------------
 
@@ -152,6 +152,9 @@ FA3_API int32_t fa3_plan(const Fa3Forward* forward, int32_t build, int32_t sms, 
 // How many CTAs should share a tile's keys: `requested` or, if that is 0, what ends soonest by a model of `tiles` tiles
 // of `key_blocks` blocks each on a GPU that runs `slots` CTAs at once. Doesn't touch the driver.
 FA3_API int32_t fa3_choose_splits(int64_t requested, int64_t tiles, int64_t key_blocks, int64_t slots);
+// The same where `entries` batch entries may have fewer keys than that.
+FA3_API int32_t fa3_choose_ragged_splits(int64_t requested, int64_t entries, int64_t tiles, int64_t key_blocks,
+                                         int64_t slots);
 
 // --- driver ---------------------------------------------------------------------------------------------------------
 

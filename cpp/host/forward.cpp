@@ -61,7 +61,8 @@ Problem problem_of(const Fa3Forward& f) {
   const int64_t seqlen_q = is_packed(f) ? f.max_seqlen_q : lengths.rows_q;
   const int64_t seqlen_k = f.kind == FA3_VARLEN ? f.max_seqlen_k : lengths.rows_k;
   const Window window = normalised_window(f.causal, f.window_left, f.window_right, seqlen_q, seqlen_k);
-  return {f.q.dtype, static_cast<int32_t>(size_of(f.q, kHeadDim)), window.mask, layout_of(f), seqlen_q, seqlen_k};
+  const int64_t rows = query_rows(seqlen_q, size_of(f.q, kHead) / size_of(f.k, kHead));
+  return {f.q.dtype, static_cast<int32_t>(size_of(f.q, kHeadDim)), window.mask, layout_of(f), rows, seqlen_k};
 }
 
 int64_t plan_forward(const Fa3Forward& f, const Fa3Variant& variant, int32_t sms, ForwardParams& p) {

@@ -46,6 +46,11 @@ int32_t log2_seqlen(int64_t seqlen) {
   return std::min<int32_t>(std::bit_width(static_cast<uint64_t>(seqlen - 1)), kMaxLog2Seqlen);
 }
 
+int64_t query_rows(int64_t seqlen_q, int64_t group) {
+  constexpr int64_t kPackedRows = 64;
+  return seqlen_q > kPackedRows ? seqlen_q : std::min(seqlen_q * group, kPackedRows);
+}
+
 Window normalised_window(bool causal, int64_t left, int64_t right, int64_t rows_q, int64_t rows_k) {
   if (causal) right = 0;
   // Row i of rows_q sees keys i + rows_k - rows_q - left .. i + rows_k - rows_q + right.
@@ -109,7 +114,7 @@ int32_t SelectionTable::select(const Problem& problem) const {
   if (problem.head_dim < 1 || problem.head_dim > kMaxHeadDim) return kNone;
   const int16_t head_dim = head_dims_[problem.dtype == kBFloat16][(problem.head_dim + 7) / 8 - 1];
   if (head_dim == kNone) return kNone;
-  const int32_t q = log2_seqlen(problem.seqlen_q);
+  const int32_t q = log2_seqlen(problem.query_rows);
   const int32_t k = log2_seqlen(problem.seqlen_k);
   return buckets_[head_dim][bucket_of(problem.mask, problem.layout, q, k)];
 }

@@ -1,6 +1,6 @@
 // Which variant serves a problem: a dense table over problem classes, filled once per build.
 //
-// A class is dtype x compiled head_dim x mask x layout x ceil(log2(seqlen_q)) x ceil(log2(seqlen_k)). Plain C++.
+// A class is dtype x compiled head_dim x mask x layout x ceil(log2(query rows)) x ceil(log2(seqlen_k)). Plain C++.
 #pragma once
 
 #include <array>
@@ -24,8 +24,12 @@ struct Problem {
   int32_t head_dim;
   Fa3Mask mask;
   Fa3Layout layout;
-  int64_t seqlen_q, seqlen_k;
+  int64_t query_rows, seqlen_k;
 };
+
+// What chooses by the length of queries: up to 64 of them come with the query heads that share a K/V head, as far as 64
+// rows, because kernels for few queries pack them into one tile. More queries count alone.
+int64_t query_rows(int64_t seqlen_q, int64_t group);
 
 // ceil(log2(seqlen)) clipped to 0..kMaxLog2Seqlen.
 int32_t log2_seqlen(int64_t seqlen);

@@ -226,6 +226,7 @@ def explain(
     seqlen_q: Annotated[int, typer.Option(help="Queries; of a varlen call max_seqlen_q.")],
     head_dim: Annotated[int, typer.Option(help="A multiple of 8, at most 256.")],
     seqlen_k: Annotated[int | None, typer.Option(help="Keys. Default: as queries.")] = None,
+    group: Annotated[int, typer.Option(help="Query heads that share a K/V head.")] = 1,
     dtype: Annotated[str, typer.Option(help="bf16 or fp16.")] = "bf16",
     causal: Annotated[bool, typer.Option("--causal", help="Causal mask.")] = False,
     window: Annotated[
@@ -260,6 +261,7 @@ def explain(
             seqlen_k=seqlen_q if seqlen_k is None else seqlen_k,
             head_dim=head_dim,
             dtype=dtype,
+            group=group,
             causal=causal,
             window_size=window,
             layout=layout,

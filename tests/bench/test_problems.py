@@ -185,6 +185,7 @@ def test_fixed_problems_reach_every_long_tile_of_hoppers():
                     dtype=problem.dtype,
                     seqlen_q=problem.max_seqlen_q,
                     seqlen_k=problem.max_seqlen_k,
+                    group=problem.group,
                     causal=problem.causal,
                     window=problem.window,
                     layout=problem.layout,

@@ -74,6 +74,7 @@ class EmulatedBuild:
             problem,
             seqlen_q=problem.max_seqlen_q,
             seqlen_k=problem.max_seqlen_k,
+            group=problem.group,
             causal=problem.causal,
             window=problem.window,
             layout=problem.layout,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from fa3_matrix.errors import MatrixError
 from fa3_matrix.matrix import Matrix, parse, selection
 from fa3_matrix.matrix.model import LAYOUTS, MASKS
-from fa3_matrix.matrix.selection import log2_seqlen, mask_of, problem_class
+from fa3_matrix.matrix.selection import log2_seqlen, mask_of, problem_class, query_rows
 
 ARCHS = ["sm80", "sm90", "sm100"]
 
@@ -84,6 +84,23 @@ def test_the_smallest_compiled_head_dim_that_fits() -> None:
     assert found == (128, "bf16", "full", "aligned", 0, 7)
     with pytest.raises(ValueError, match=r"head_dim is 512; the compiled ones are \[64, 128\]"):
         problem_class([128, 64], head_dim=512, dtype="bf16", seqlen_q=1, seqlen_k=1)
+
+
+@pytest.mark.parametrize(
+    ("seqlen_q", "group", "rows"),
+    [
+        (0, 8, 0),
+        (1, 1, 1),
+        (1, 8, 8),
+        (4, 8, 32),
+        (9, 8, 64),
+        (64, 8, 64),
+        (65, 8, 65),
+        (64, 1, 64),
+    ],
+)
+def test_rows_of_a_tile_choose(seqlen_q: int, group: int, rows: int) -> None:
+    assert query_rows(seqlen_q, group) == rows
 
 
 @pytest.mark.parametrize("arch", ARCHS)

@@ -33,12 +33,12 @@ def test_decision_and_rejections(used):
         "fa3_fwd_sm90_bf16_d256_m64n64: it is compiled for head_dim 256, and 128 suffices"
         in reasons
     )
-    assert "fa3_fwd_sm90_bf16_d128_m128n64: it serves seqlen_q from 65" in reasons
+    assert "fa3_fwd_sm90_bf16_d128_m128n64: it serves query rows from 65" in reasons
     assert "fa3_fwd_sm90_fp16_d128_m64n64: it is for fp16" in reasons
     # Every build and, in those that run here, every variant is accounted for.
     assert len(reasons) == 2 + len(used[1].variants) - 1
     assert str(decision).startswith(
-        "bf16, head_dim 72, causal mask, aligned, seqlen_q 64, seqlen_k 4096 on"
+        "bf16, head_dim 72, causal mask, aligned, seqlen_q 64, seqlen_k 4096, group 1 on"
     )
 
 
@@ -57,11 +57,11 @@ def test_a_candidate_serves_nothing(monkeypatch, make_build, make_variant):
 @pytest.mark.parametrize(
     ("seqlen_q", "causal", "rows", "reason"),
     [
-        (2000, True, 192, "it serves seqlen_q from 65 to 1024"),
+        (2000, True, 192, "it serves query rows from 65 to 1024"),
         (999, False, 192, "it serves the masks causal, local"),
-        (999, True, 128, "it serves seqlen_q from 1025, else the masks full"),
-        (50, True, None, "it serves seqlen_q from 1025, else the masks full"),
-        (50, False, None, "it serves seqlen_q from 1025, else seqlen_q from 65 to 1024"),
+        (999, True, 128, "it serves query rows from 1025, else the masks full"),
+        (50, True, None, "it serves query rows from 1025, else the masks full"),
+        (50, False, None, "it serves query rows from 1025, else query rows from 65 to 1024"),
     ],
 )
 def test_a_kernel_of_several_sets_is_chosen_or_rejected_once(

@@ -55,6 +55,39 @@ def test_varlen(api, build):
     assert (p.num_m_blocks, tiles) == (1, 24)
 
 
+def test_the_stated_maxima_choose_the_kernel(api, build):
+    """However few rows a batch has: what a sequence's result is must not depend on the others."""
+    begins = api.tensor(2, dtype=api.INT32)
+    variants = set()
+    for rows in (1, 60, 300):
+        q, kv = api.tensor(rows, 8, 64), api.tensor(rows, 2, 64)
+        call = api.forward(
+            *(q, kv),
+            kind=api.VARLEN,
+            **{"cu_seqlens_q": begins, "cu_seqlens_k": begins},
+            **{"max_seqlen_q": 300, "max_seqlen_k": 300},
+        )
+        variants.add(api.plan(call, build)[1])
+    assert len(variants) == 1
+
+
+@pytest.mark.parametrize(
+    "seqlen_q,heads_q,block_m", [(1, 64, 64), (8, 64, 64), (64, 64, 64), (65, 8, 128), (64, 8, 64)]
+)
+def test_rows_of_packed_heads_choose_the_kernel(
+    api, make_build, make_variant, seqlen_q, heads_q, block_m
+):
+    build = make_build(
+        "sm_90a",
+        make_variant(log2_seqlen_q=(0, 2), block_m=16),
+        make_variant(log2_seqlen_q=(3, 6), block_m=64),
+        make_variant(log2_seqlen_q=(7, 16)),
+    )
+    call = api.forward(api.tensor(2, seqlen_q, heads_q, 64), api.tensor(2, 99, 8, 64))
+    _, variant, _ = api.plan(call, builds.create(build))
+    assert build.variants[variant].block_m == block_m
+
+
 def test_max_seqlen_of_zero_still_has_tiles(api, build):
     """max_seqlen is a hint: the kernel is launched and walks what cu_seqlens say."""
     cu_seqlens = api.tensor(2, dtype=api.INT32)

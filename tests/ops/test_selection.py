@@ -11,7 +11,7 @@ from fa3_matrix import matrix
 from fa3_matrix.errors import BuildError, NoKernelError
 from fa3_matrix.matrix import Serves, selection
 from fa3_matrix.matrix.model import LAYOUTS, MASKS
-from fa3_matrix.matrix.selection import log2_seqlen
+from fa3_matrix.matrix.selection import log2_seqlen, query_rows
 from fa3_matrix.ops import builds, library
 from fa3_matrix.ops.explain import Problem, choose
 
@@ -54,6 +54,7 @@ problems = st.builds(
     LENGTHS,
     LENGTHS,
     st.sampled_from(LAYOUTS),
+    st.integers(1, 16),
 )
 
 
@@ -65,7 +66,7 @@ def selected(handle: int, problem: Problem) -> int:
         problem.head_dim,
         library.MASK_NUMBERS[problem.mask],
         library.LAYOUT_NUMBERS[problem.layout],
-        problem.seqlen_q,
+        query_rows(problem.seqlen_q, problem.group),
         problem.seqlen_k,
     )
 

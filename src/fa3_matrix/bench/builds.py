@@ -44,6 +44,7 @@ class BuildArm:
             seqlen_k=problem.max_seqlen_k,
             head_dim=problem.head_dim,
             dtype=problem.dtype,
+            group=problem.group,
             causal=problem.causal,
             window_size=problem.window,
             layout=problem.layout,

@@ -201,6 +201,11 @@ class Problem:
         return float(self.head_dim**-0.5) if self.scale is None else self.scale
 
     @property
+    def group(self) -> int:
+        """Query heads that share a K/V head."""
+        return self.heads_q // self.heads_k
+
+    @property
     def effective_window(self) -> tuple[int, int]:
         """(left, right) with causal folded in, as FlashAttention-3 does: causal sets right to 0."""
         return (self.window[0], 0 if self.causal else self.window[1])

@@ -48,7 +48,8 @@ _SELECTION = """\
 
 A call is reduced to a problem class: the smallest compiled head_dim that holds its own, dtype,
 mask, layout, and the lengths in powers of two (a length belongs to the first power that is not below
-it).
+it). Up to 64 queries count times the query heads that share a K/V head, as far as 64: kernels for few queries
+pack those heads into one tile, and choose by its rows.
 Exactly one variant of an arch serves each class; reading `ci/matrix.toml` fails otherwise. The host
 library indexes the same table, filled from the manifest of the build it has loaded, and
 `fa3-matrix explain` shows the choice for a problem.
@@ -69,7 +70,7 @@ and the keys are split among CTAs).
 """
 
 _SELECTION_COLUMNS = (
-    *("head_dim", "dtypes", "seqlen_q", "seqlen_k", "mask", "layout"),
+    *("head_dim", "dtypes", "query rows", "seqlen_k", "mask", "layout"),
     *("kernel", "tile", "threads", "stages", "why"),
 )
 

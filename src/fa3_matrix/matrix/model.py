@@ -138,7 +138,9 @@ class Twin:
 
 @dataclass(frozen=True)
 class Serves:
-    """A set of problem classes: inclusive ranges of ceil(log2(seqlen)), masks, and layouts.
+    """A set of problem classes: inclusive ranges of ceil(log2(length)), masks, and layouts.
+
+    ``log2_seqlen_q`` is of query rows, see :func:`fa3_matrix.matrix.selection.query_rows`.
 
     A row's ``serves`` holds one or more, as inline tables of these keys. A key left out serves all.
 

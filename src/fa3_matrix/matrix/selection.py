@@ -1,7 +1,7 @@
 """Which variant serves a problem: a table indexed by problem class.
 
-A class is (head_dim, dtype, mask, layout, log2 of seqlen_q, log2 of seqlen_k): the smallest compiled
-head_dim that holds the problem's, and ceil(log2(seqlen)) clipped to 0..16. The host library indexes
+A class is (head_dim, dtype, mask, layout, log2 of query rows, log2 of seqlen_k): the smallest compiled
+head_dim that holds the problem's, and ceil(log2(length)) clipped to 0..16. The host library indexes
 the same table; the ``serves`` of a manifest's variants are its source there.
 """
 
@@ -20,6 +20,8 @@ from fa3_matrix.matrix.model import (
     Matrix,
     Variant,
 )
+
+PACKED_ROWS = 64
 
 
 class ProblemClass(NamedTuple):
@@ -50,6 +52,15 @@ def log2_seqlen(seqlen: int) -> int:
     return min(max(seqlen - 1, 0).bit_length(), MAX_LOG2_SEQLEN)
 
 
+def query_rows(seqlen_q: int, group: int) -> int:
+    """What chooses by the length of queries: the rows of a tile.
+
+    Up to 64 queries come with the ``group`` of query heads that share a K/V head, as far as 64 rows: kernels for few
+    queries pack them into one tile. More queries count alone.
+    """
+    return seqlen_q if seqlen_q > PACKED_ROWS else min(seqlen_q * group, PACKED_ROWS)
+
+
 def mask_of(causal: bool, window: tuple[int, int], seqlen_q: int, seqlen_k: int) -> Mask:
     """The mask class of a call.
 
@@ -73,11 +84,12 @@ def problem_class(
     dtype: Dtype,
     seqlen_q: int,
     seqlen_k: int,
+    group: int = 1,
     causal: bool = False,
     window: tuple[int, int] = (-1, -1),
     layout: Layout = "aligned",
 ) -> ProblemClass:
-    """The class of a problem among the compiled ``head_dims``.
+    """The class of a problem among the compiled ``head_dims``; ``group`` query heads share a K/V head.
 
     Raises:
         ValueError: ``head_dim`` is larger than every compiled one, or a length is negative.
@@ -87,7 +99,8 @@ def problem_class(
     if fitting is None:
         raise ValueError(f"head_dim is {head_dim}; the compiled ones are {compiled}")
     mask = mask_of(causal, window, seqlen_q, seqlen_k)
-    return ProblemClass(fitting, dtype, mask, layout, log2_seqlen(seqlen_q), log2_seqlen(seqlen_k))
+    rows = log2_seqlen(query_rows(seqlen_q, group))
+    return ProblemClass(fitting, dtype, mask, layout, rows, log2_seqlen(seqlen_k))
 
 
 def served(variant: Variant) -> Iterable[ProblemClass]:

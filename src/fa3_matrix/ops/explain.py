@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from fa3_matrix.matrix.model import LAYOUTS, MAX_LOG2_SEQLEN, Layout, Mask, Serves
-from fa3_matrix.matrix.selection import log2_seqlen, mask_of
+from fa3_matrix.matrix.selection import log2_seqlen, mask_of, query_rows
 from fa3_matrix.matrix.target import ComputeCapability
 from fa3_matrix.ops import builds as _builds
 from fa3_matrix.ops import library
@@ -19,7 +19,8 @@ _DTYPES = {"bf16": "bf16", "bfloat16": "bf16", "fp16": "fp16", "float16": "fp16"
 class Problem(NamedTuple):
     """What the choice depends on. For varlen, seqlens are the stated maxima.
 
-    ``layout`` is how q, k and v lie in memory: see :class:`fa3_matrix.matrix.Serves`.
+    ``layout`` is how q, k and v lie in memory: see :class:`fa3_matrix.matrix.Serves`; ``group`` query heads share a
+    K/V head.
     """
 
     dtype: str
@@ -28,11 +29,12 @@ class Problem(NamedTuple):
     seqlen_q: int
     seqlen_k: int
     layout: Layout = "aligned"
+    group: int = 1
 
     def __str__(self) -> str:
         return (
             f"{self.dtype}, head_dim {self.head_dim}, {self.mask} mask, {self.layout}, "
-            f"seqlen_q {self.seqlen_q}, seqlen_k {self.seqlen_k}"
+            f"seqlen_q {self.seqlen_q}, seqlen_k {self.seqlen_k}, group {self.group}"
         )
 
 
@@ -78,6 +80,7 @@ def explain(
     seqlen_k: int,
     head_dim: int,
     dtype: object = "bf16",
+    group: int = 1,
     causal: bool = False,
     window_size: tuple[int, int] = (-1, -1),
     layout: str = "aligned",
@@ -90,6 +93,7 @@ def explain(
         seqlen_q, seqlen_k: lengths, or for varlen max_seqlen_q and max_seqlen_k.
         head_dim: multiple of 8, at most 256.
         dtype: ``"bf16"``, ``"fp16"``, or a torch dtype.
+        group: query heads that share a K/V head, heads_q // heads_k.
         causal, window_size: as in :func:`fa3_matrix.flash_attn_func`.
         layout: ``"aligned"`` for contiguous tensors and whatever else TMA can describe (base pointers multiples of 16
             bytes; every stride of a dimension longer than 1 a positive multiple of 8 elements), else ``"unaligned"``;
@@ -107,6 +111,7 @@ def explain(
         head_dim=head_dim,
         seqlen_q=seqlen_q,
         seqlen_k=seqlen_k,
+        group=group,
         causal=causal,
         window_size=window_size,
         layout=layout,
@@ -141,6 +146,7 @@ def problem_of(
     head_dim: int,
     seqlen_q: int,
     seqlen_k: int,
+    group: int = 1,
     causal: bool = False,
     window_size: tuple[int, int] = (-1, -1),
     layout: str = "aligned",
@@ -159,10 +165,12 @@ def problem_of(
         )
     if seqlen_q < 0 or seqlen_k < 0:
         raise ValueError(f"seqlen_q is {seqlen_q}, seqlen_k is {seqlen_k}; lengths are at least 0")
+    if group < 1:
+        raise ValueError(f"group is {group}; at least one query head uses a K/V head")
     for known in LAYOUTS:
         if layout == known:
             mask = mask_of(causal, window_size, seqlen_q, seqlen_k)
-            return Problem(name, head_dim, mask, seqlen_q, seqlen_k, known)
+            return Problem(name, head_dim, mask, seqlen_q, seqlen_k, known, group)
     raise ValueError(f"layout is {layout!r}; {', '.join(LAYOUTS)} exist")
 
 
@@ -206,7 +214,7 @@ def _lacking(serves: Serves, problem: Problem) -> str | None:
     if problem.layout not in serves.layouts:
         return f"{' and '.join(serves.layouts)} tensors only"
     for name, seqlen, (low, high) in (
-        ("seqlen_q", problem.seqlen_q, serves.log2_seqlen_q),
+        ("query rows", query_rows(problem.seqlen_q, problem.group), serves.log2_seqlen_q),
         ("seqlen_k", problem.seqlen_k, serves.log2_seqlen_k),
     ):
         if not low <= log2_seqlen(seqlen) <= high:
