@@ -72,7 +72,7 @@ struct ForwardParams {
   // normalised, and its lse to partial_lse, both (num_splits, rows of lse as lse counts them) in fp32, and a combine
   // kernel merges them. One that finds that it has a tile's keys to itself writes out and lse, and kWhole as its lse.
   int32_t num_splits;
-  int32_t slots;  // 0: splits are equal; else CTAs that run at a time, among which entries of different length are cut
+  int32_t slots;  // 0: every tile has as many splits; else how many CTAs run at a time, see splitkv/ragged_grid.cuh
   float* partial_out;  // head_dim floats a row
   float* partial_lse;  // base 2
 };

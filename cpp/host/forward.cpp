@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "attention/split_grid.h"
 #include "attention/tma_params.h"
 #include "host/error.h"
 #include "host/launch.h"
@@ -159,7 +160,9 @@ void plan_splits(const Fa3Forward& f, const Fa3Variant& variant, const Device& d
                            device.sm_shared_bytes / (variant.dynamic_shared_bytes + kReservedBytes)));
   const int64_t key_blocks = (keys_of_tile(p, variant) + variant.block_n - 1) / variant.block_n;
   const int32_t slots = device.sms * ctas_of_sm;
-  const bool is_ragged = p.batch > 1 && (p.seqused_k != nullptr || p.cu_seqlens_k != nullptr);
+  // Many rounds even out by themselves, and reading many lengths takes each CTA longer than that gains.
+  const bool is_ragged = p.batch > 1 && p.batch <= 512 && tiles <= 4 * int64_t{slots} &&
+                         (p.seqused_k != nullptr || p.cu_seqlens_k != nullptr);
   const int32_t splits = is_ragged ? choose_ragged_splits(f.num_splits, p.batch, tiles, key_blocks, slots)
                                    : choose_splits(f.num_splits, tiles, key_blocks, slots);
   const int64_t largest_grid = std::max(tiles * splits, int64_t{p.seqlen_q} * p.heads_q * p.batch);
@@ -205,7 +208,7 @@ void launch_forward(const Fa3Forward& f, CUstream stream) {
     p.partial_out = static_cast<float*>(f.workspace);
     p.partial_lse = p.partial_out + partial_rows(p) * p.head_dim;
   }
-  const int64_t grid = by_tma ? std::min<int64_t>(tiles, device.sms) : tiles * p.num_splits;
+  const int64_t grid = by_tma ? std::min<int64_t>(tiles, device.sms) : split_ctas(p, tiles);
   launch(device, kernel.on(device), variant.name,
          {grid, variant.threads, variant.dynamic_shared_bytes, by_tma ? static_cast<void*>(&params) : &p,
           by_tma || variant.splits_keys},

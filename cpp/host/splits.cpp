@@ -38,11 +38,8 @@ int32_t choose_splits(int64_t requested, int64_t tiles, int64_t key_blocks, int6
 int32_t choose_ragged_splits(int64_t requested, int64_t entries, int64_t tiles, int64_t key_blocks, int64_t slots) {
   const int32_t equal = choose_splits(requested, tiles, key_blocks, slots);
   if (requested > 0) return equal;
-  // As if one entry had all keys; but CTAs that find nothing to do cost time, too.
-  constexpr int64_t kMostRounds = 4;
-  const int32_t alone = choose_splits(0, ceil_div(tiles, entries), key_blocks, slots);
-  const int64_t most = kMostRounds * std::max<int64_t>(ceil_div(slots, std::max<int64_t>(tiles, 1)), 1);
-  return std::max(equal, static_cast<int32_t>(std::min<int64_t>(alone, most)));
+  // As if one entry had all keys.
+  return std::max(equal, choose_splits(0, ceil_div(tiles, entries), key_blocks, slots));
 }
 
 }  // namespace fa3

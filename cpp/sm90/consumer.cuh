@@ -54,13 +54,7 @@ class Consumer {
       ptx::wgmma_clear(o_);  // only now: no accumulator may be written while another wgmma runs
       finish_scores(block, masked);
       clear_past_keys(block);
-      if (has_rows()) {
-        softmax_.begin(s_, p_fragments_);
-      } else {
-        pass_over(block);
-#pragma unroll
-        for (uint32_t& pair : p_fragments_) pair = 0;  // or else those of the tile before would take registers so far
-      }
+      softmax_.begin(s_, p_fragments_);
 #pragma unroll 1
       while (block > first_block_) {
         block -= 1;
@@ -137,25 +131,6 @@ class Consumer {
   // State is read where it is needed: registers are for accumulators.
   __device__ __forceinline__ const TileState& tile() const { return shared_.tile[tile_.stage()]; }
 
-  // Whether any query of the tile is this warpgroup's.
-  __device__ __forceinline__ bool has_rows() const {
-    return ptx::warp_uniform(tile().window.used_q - tile().first_row) > group_ * kQueryBoxRows;
-  }
-
-  // Leaves the tile's blocks but for the last P V, which belongs to no row, to the other warpgroups.
-  __device__ __forceinline__ void pass_over(int& block) {
-    while (block > first_block_) {
-      block -= 1;
-      wait(shared_.k_full[k_.stage()], k_.parity());
-      await_turn();
-      pass_turn();
-      leave_k(block);
-      wait(shared_.v_full[v_.stage()], v_.parity());
-      release(shared_.v_empty[v_.stage()]);
-      v_.advance();
-    }
-  }
-
   // Waits for the next tile that has keys; writes those without on the way. False after the last.
   __device__ __forceinline__ bool fetch_tile() {
     while (true) {
@@ -194,19 +169,14 @@ class Consumer {
     return block < tile().blocks.full_begin || block >= tile().blocks.full_end;
   }
 
-  // This warpgroup has multiplied Q with the keys of `block`.
-  __device__ __forceinline__ void leave_k(int block) {
+  // Scores of `block`, whose Q K^T is done, as the softmax takes them.
+  __device__ __forceinline__ void finish_scores(int block, bool masked) {
     release(shared_.k_empty[k_.stage()]);
     k_.advance();
     if (block == first_block_) {
       release(shared_.q_empty[q_.stage()][group_]);
       q_.advance();
     }
-  }
-
-  // Scores of `block`, whose Q K^T is done, as the softmax takes them.
-  __device__ __forceinline__ void finish_scores(int block, bool masked) {
-    leave_k(block);
     if (transform_.needed()) transform_(s_);
     if (masked) mask(block);
   }

@@ -21,7 +21,7 @@
 #include "sm80/shared_tile.cuh"
 #include "sm80/warp_mma.cuh"
 #include "splitkv/output_row.cuh"
-#include "splitkv/share.cuh"
+#include "splitkv/ragged_grid.cuh"
 #include "splitkv/traits.cuh"
 
 namespace fa3::splitkv {
@@ -32,8 +32,8 @@ struct TileState {
   Window window;
   BlockRange blocks;   // of all splits
   int32_t begin, end;  // key blocks of this split
-  int32_t least;       // that a split takes, if there are as many
-  int32_t batch, head_k, split;
+  int32_t batch, head_k;
+  int32_t split, splits;
   int32_t first_row;  // of the tile; rows are numbered position * group + head of the group
 };
 
@@ -270,6 +270,9 @@ class ForwardTile {
         if (p_.num_splits > 1 && column == 0) *target.partial_lse(p_, 0) = kWhole;
       } else {
         target.store_partial(p_, state_.split, column, sums, lse);
+        if (state_.split == 0 && column == 0) {
+          for (int split = state_.splits; split < p_.num_splits; ++split) *target.partial_lse(p_, split) = -INFINITY;
+        }
       }
     }
   }
@@ -292,26 +295,33 @@ __device__ __forceinline__ void forward(const ForwardParams& p) {
     const int first = first_row / group, last = (first_row + Traits::kBlockM - 1) / group;
     state.blocks = blocks_of<Traits::kBlockN>(state.window, first, last - first + 1);
     const int blocks = tile_blocks(state.blocks);
-    const int share = max((blocks + p.num_splits - 1) / p.num_splits, state.least);
+    const int share = (blocks + state.splits - 1) / state.splits;
     state.begin = state.blocks.begin + min(state.split * share, blocks);
     state.end = state.blocks.begin + min((state.split + 1) * share, blocks);
   };
   if (threadIdx.x < 32) {
-    const int32_t least = p.slots == 0 ? 0 : balanced_share<Traits::kBlockN>(p, (Traits::kBlockM + group - 1) / group);
-    if (threadIdx.x == 0) state.least = least;
-  }
-  if (threadIdx.x == 0) {
-    const int tile = blockIdx.x / p.num_splits;
-    const int pair = tile / p.num_m_blocks;
-    state.split = blockIdx.x - tile * p.num_splits;
-    state.batch = pair / p.heads_k;
-    state.head_k = pair - state.batch * p.heads_k;
-    state.sequence = sequence_of(p, state.batch);
-    state.window = window_of(p, state.sequence);
-    // The last tile first: under a causal mask it is the longest.
-    begin_round((p.num_m_blocks - 1 - (tile - pair * p.num_m_blocks)) * Traits::kBlockM);
+    Piece piece;
+    if (p.slots == 0) {
+      const int index = blockIdx.x / p.num_splits, tiles = p.num_m_blocks * p.heads_k, batch = index / tiles;
+      piece = {batch, index - batch * tiles, static_cast<int>(blockIdx.x) - index * p.num_splits, p.num_splits};
+    } else {
+      piece = RaggedGrid<Traits::kBlockN>(p, (Traits::kBlockM + group - 1) / group).piece(blockIdx.x);
+    }
+    if (threadIdx.x == 0) {
+      state.split = piece.split;
+      state.splits = piece.splits;
+      state.batch = piece.batch;
+      state.head_k = piece.tile / p.num_m_blocks;
+      state.sequence = sequence_of(p, state.batch);
+      state.window = window_of(p, state.sequence);
+      // The last tile first: under a causal mask it is the longest.
+      if (piece.splits > 0) {
+        begin_round((p.num_m_blocks - 1 - (piece.tile - state.head_k * p.num_m_blocks)) * Traits::kBlockM);
+      }
+    }
   }
   __syncthreads();
+  if (state.splits == 0) return;
   // One round, unless a sequence is longer than the max_seqlen_q that sized the grid.
 #pragma unroll 1
   while (state.first_row < state.sequence.slot_q * group) {

@@ -1,4 +1,5 @@
 // One variant, launched as cpp/host would: the file that the build makes of its template is FA3_SOURCE.
+#include "attention/split_grid.h"
 #include "emulator.h"
 #include "ptx/cp_async.cuh"
 #include "ptx/tma.cuh"
@@ -79,7 +80,7 @@ extern "C" int emulate(const EmulatedCall* call, char* message, int message_byte
     params.v = map_of(p.v, call->k_sizes, p.v_stride, info.tma_columns, keys);
     launch(FA3_KERNEL, params, std::min<int64_t>(tiles, call->ctas), threads, call->seed);
 #else
-    launch(FA3_KERNEL, p, tiles * p.num_splits, threads, call->seed);
+    launch(FA3_KERNEL, p, fa3::split_ctas(p, tiles), threads, call->seed);
 #endif
 #if FA3_SPLITS
     const int64_t rows = int64_t{std::max(p.seqlen_q, 1)} * p.heads_q * p.batch;
