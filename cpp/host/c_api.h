@@ -150,11 +150,12 @@ FA3_API int32_t fa3_plan(const Fa3Forward* forward, int32_t build, int32_t sms, 
                          int32_t* variant, int64_t* tiles);
 
 // How many CTAs should share a tile's keys: `requested` or, if that is 0, what ends soonest by a model of `tiles` tiles
-// of `key_blocks` blocks each on a GPU that runs `slots` CTAs at once. Doesn't touch the driver.
-FA3_API int32_t fa3_choose_splits(int64_t requested, int64_t tiles, int64_t key_blocks, int64_t slots);
+// of `key_blocks` blocks each on a GPU whose `sms` run `ctas_of_sm` CTAs each. Doesn't touch the driver.
+FA3_API int32_t fa3_choose_splits(int64_t requested, int64_t tiles, int64_t key_blocks, int64_t sms,
+                                  int64_t ctas_of_sm);
 // The same where `entries` batch entries may have fewer keys than that.
 FA3_API int32_t fa3_choose_ragged_splits(int64_t requested, int64_t entries, int64_t tiles, int64_t key_blocks,
-                                         int64_t slots);
+                                         int64_t sms, int64_t ctas_of_sm);
 
 // --- driver ---------------------------------------------------------------------------------------------------------
 

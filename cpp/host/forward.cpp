@@ -155,20 +155,19 @@ void plan_splits(const Fa3Forward& f, const Fa3Variant& variant, const Device& d
                  ForwardParams& p) {
   if (not variant.splits_keys || f.num_splits == 1) return;
   constexpr int32_t kReservedBytes = 1024;  // of shared memory, for each CTA
-  const int32_t ctas_of_sm =
-      std::max(1, std::min(device.sm_threads / variant.threads,
-                           device.sm_shared_bytes / (variant.dynamic_shared_bytes + kReservedBytes)));
+  const Slots slots{device.sms,
+                    std::max(1, std::min(device.sm_threads / variant.threads,
+                                         device.sm_shared_bytes / (variant.dynamic_shared_bytes + kReservedBytes)))};
   const int64_t key_blocks = (keys_of_tile(p, variant) + variant.block_n - 1) / variant.block_n;
-  const int32_t slots = device.sms * ctas_of_sm;
   // Many rounds even out by themselves, and reading many lengths takes each CTA longer than that gains.
-  const bool is_ragged = p.batch > 1 && p.batch <= 512 && tiles <= 4 * int64_t{slots} &&
+  const bool is_ragged = p.batch > 1 && p.batch <= 512 && tiles <= 4 * slots.count() &&
                          (p.seqused_k != nullptr || p.cu_seqlens_k != nullptr);
   const int32_t splits = is_ragged ? choose_ragged_splits(f.num_splits, p.batch, tiles, key_blocks, slots)
                                    : choose_splits(f.num_splits, tiles, key_blocks, slots);
   const int64_t largest_grid = std::max(tiles * splits, int64_t{p.seqlen_q} * p.heads_q * p.batch);
   if (splits == 1 || largest_grid > std::numeric_limits<int32_t>::max()) return;
   p.num_splits = splits;
-  if (is_ragged) p.slots = slots;
+  if (is_ragged) p.slots = static_cast<int32_t>(slots.count());
 }
 
 Planned plan(const Fa3Forward& f) {

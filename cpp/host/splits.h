@@ -7,11 +7,17 @@ namespace fa3 {
 
 inline constexpr int64_t kMaxSplits = 256;
 
-// `requested`, or if that is 0 the number with which `tiles` tiles of `key_blocks` blocks end soonest on a GPU that
-// runs `slots` CTAs at once. At least 1, at most a split a block.
-int32_t choose_splits(int64_t requested, int64_t tiles, int64_t key_blocks, int64_t slots);
+// Room for CTAs that run at once.
+struct Slots {
+  int64_t sms, ctas_of_sm;
+  int64_t count() const { return sms * ctas_of_sm; }
+};
+
+// `requested`, or if that is 0 the number with which `tiles` tiles of `key_blocks` blocks end soonest. At least 1, at
+// most a split a block.
+int32_t choose_splits(int64_t requested, int64_t tiles, int64_t key_blocks, const Slots& slots);
 
 // The same for entries whose lengths only the device knows, at most `key_blocks`: enough for it to even them out.
-int32_t choose_ragged_splits(int64_t requested, int64_t entries, int64_t tiles, int64_t key_blocks, int64_t slots);
+int32_t choose_ragged_splits(int64_t requested, int64_t entries, int64_t tiles, int64_t key_blocks, const Slots& slots);
 
 }  // namespace fa3

@@ -94,16 +94,17 @@ class Producer {
   __device__ __forceinline__ void load_pages(const uint8_t* tile, const TensorMap& map, uint64_t& full,
                                              const Keys& keys, int first) const {
     const ForwardParams& p = params.forward;
-    const int rows = min(p.page_size, Traits::kBlockN);
-    const uint32_t barrier = ptx::shared_address(&full);
+    const uint32_t page_size = p.page_size, barrier = ptx::shared_address(&full);
     ptx::mbarrier_expect(barrier, Traits::kTileBytesKV);
+    uint32_t index = first / page_size, row = first - index * page_size;  // a division takes as long as a box
 #pragma unroll 1
-    for (int row = 0; row < Traits::kBlockN; row += rows) {
-      const int key = first + row;
+    for (int done = 0; done < Traits::kBlockN;) {
       int page = -1;
-      if (key < p.total_k) page = p.page_table[keys.batch * p.page_table_stride + key / p.page_size];
-      load_panels<Traits::kBlockN>(ptx::shared_address(tile) + row * Traits::kPanelBytes, map, barrier,
-                                   key % p.page_size, keys.head, page);
+      if (first + done < p.total_k) page = p.page_table[keys.batch * p.page_table_stride + index];
+      load_panels<Traits::kBlockN>(ptx::shared_address(tile) + done * Traits::kPanelBytes, map, barrier, row, keys.head,
+                                   page);
+      done += page_size;
+      index += 1, row = 0;
     }
   }
 
