@@ -31,6 +31,7 @@ function(fa3_variant_sources out_var)
       WARPS
       Q_IN_REGISTERS
       MIN_BLOCKS
+      STAGES_V
       STAGES_Q
       PING_PONG
       ROW_WARPS

@@ -25,7 +25,6 @@ class Consumer {
   static constexpr int kN = Traits::kBlockN, kD = Traits::kHeadDim;
   using MultiplyQK = ptx::Wgmma<Element, kN, 0>;
   using MultiplyPV = ptx::Wgmma<Element, kD, 1>;
-  using Ring = RingPosition<Traits::kStages>;
 
  public:
   __device__ __forceinline__ Consumer(const ForwardParams& params, SharedStorage<Traits>& shared, int group)
@@ -226,7 +225,8 @@ class Consumer {
   int group_;
   bool leader_;
   int first_block_;  // of the tile
-  Ring k_{0}, v_{0};
+  RingPosition<Traits::kStagesK> k_{0};
+  RingPosition<Traits::kStagesV> v_{0};
   RingPosition<SharedStorage<Traits>::kTiles> tile_{0};
   RingPosition<Traits::kStagesQ> q_{0};
   float s_[kN / 2], o_[kD / 2];

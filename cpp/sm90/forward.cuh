@@ -42,7 +42,7 @@ constexpr VariantInfo variant_info(int32_t is_bf16) {
   return {kForwardAbiVersion, Traits::kHeadDim,
           Traits::kBlockM,    Traits::kBlockN,
           Traits::kThreads,   static_cast<int32_t>(sizeof(SharedStorage<Traits>)),
-          Traits::kStages,    is_bf16,
+          Traits::kStagesK,   is_bf16,
           Traits::kPanel,     0};
 }
 

@@ -158,7 +158,8 @@ class Producer {
 
   const TmaForwardParams& params;
   SharedStorage<Traits>& shared;
-  RingPosition<Traits::kStages> k{1}, v{1};
+  RingPosition<Traits::kStagesK> k{1};
+  RingPosition<Traits::kStagesV> v{1};
   RingPosition<Traits::kStagesQ> q{1};
   RingPosition<SharedStorage<Traits>::kTiles> tiles{1};
 };

@@ -17,18 +17,18 @@ namespace fa3::sm90 {
 
 template <typename Traits>
 struct SharedStorage {
-  static constexpr int kStages = Traits::kStages;
+  static constexpr int kStagesK = Traits::kStagesK, kStagesV = Traits::kStagesV;
   static constexpr int kStagesQ = Traits::kStagesQ;
   static constexpr int kConsumers = Traits::kConsumers;
   static constexpr int kTiles = 2;  // that the producer may have announced and a consumer not left
 
   alignas(1024) uint8_t q[kStagesQ][kConsumers][Traits::kTileBytesQ];
-  alignas(1024) uint8_t k[kStages][Traits::kTileBytesKV];
-  alignas(1024) uint8_t v[kStages][Traits::kTileBytesKV];
+  alignas(1024) uint8_t k[kStagesK][Traits::kTileBytesKV];
+  alignas(1024) uint8_t v[kStagesV][Traits::kTileBytesKV];
   // "full" ends a phase when TMA has filled the stage or the state is written, "empty" when every consumer is done with
   // it: a warpgroup for Q, K and V, which only wgmma reads; a thread for the state. Each warpgroup has its own rows of Q.
   alignas(16) uint64_t q_full[kStagesQ][kConsumers], q_empty[kStagesQ][kConsumers];
-  uint64_t k_full[kStages], k_empty[kStages], v_full[kStages], v_empty[kStages];
+  uint64_t k_full[kStagesK], k_empty[kStagesK], v_full[kStagesV], v_empty[kStagesV];
   uint64_t tile_full[kTiles], tile_empty[kTiles];
   TileState tile[kTiles];
 
@@ -43,10 +43,12 @@ struct SharedStorage {
       ptx::mbarrier_init(ptx::shared_address(&tile_full[slot]), 1);
       ptx::mbarrier_init(ptx::shared_address(&tile_empty[slot]), 128 * kConsumers);
     }
-    for (int stage = 0; stage < kStages; ++stage) {
+    for (int stage = 0; stage < kStagesK; ++stage) {
       ptx::mbarrier_init(ptx::shared_address(&k_full[stage]), 1);
-      ptx::mbarrier_init(ptx::shared_address(&v_full[stage]), 1);
       ptx::mbarrier_init(ptx::shared_address(&k_empty[stage]), kConsumers);
+    }
+    for (int stage = 0; stage < kStagesV; ++stage) {
+      ptx::mbarrier_init(ptx::shared_address(&v_full[stage]), 1);
       ptx::mbarrier_init(ptx::shared_address(&v_empty[stage]), kConsumers);
     }
     ptx::mbarrier_init_fence();

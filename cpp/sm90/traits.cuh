@@ -7,13 +7,14 @@
 
 namespace fa3::sm90 {
 
-template <typename Element_, int kHeadDim_, int kBlockM_, int kBlockN_, int kStages_, int kStagesQ_, bool kPingPong_>
+template <typename Element_, int kHeadDim_, int kBlockM_, int kBlockN_, int kStagesK_, int kStagesV_, int kStagesQ_,
+          bool kPingPong_>
 struct ForwardTraits {
   using Element = Element_;
   static constexpr int kHeadDim = kHeadDim_;
   static constexpr int kBlockM = kBlockM_;
   static constexpr int kBlockN = kBlockN_;
-  static constexpr int kStages = kStages_;                       // of K and V
+  static constexpr int kStagesK = kStagesK_, kStagesV = kStagesV_;
   static constexpr int kStagesQ = kStagesQ_;                     // two: Q of the next tile loads under this one
   static constexpr bool kPingPong = kPingPong_ && kBlockM > 64;  // warpgroups take turns at the tensor cores
 

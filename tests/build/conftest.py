@@ -74,6 +74,7 @@ kernel = "sm90"
 block_m = 128
 block_n = 64
 stages = 2
+stages_v = 2
 stages_q = 2
 ping_pong = true
 reason = "by TMA"

@@ -222,7 +222,13 @@ COMMON: dict[str, object] = {
     "reason": "test",
 }
 SM80: dict[str, object] = {"kernel": "sm80", "warps": 4, "q_in_registers": False, "min_blocks": 2}
-SM90: dict[str, object] = {"kernel": "sm90", "archs": ["sm90"], "stages_q": 2, "ping_pong": True}
+SM90: dict[str, object] = {
+    "kernel": "sm90",
+    "archs": ["sm90"],
+    "stages_v": 2,
+    "stages_q": 2,
+    "ping_pong": True,
+}
 SPLITKV: dict[str, object] = {"kernel": "splitkv", "row_warps": 4, "key_groups": 2, "min_blocks": 2}
 
 

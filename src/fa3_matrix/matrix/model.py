@@ -184,12 +184,13 @@ class Sm80Options:
 class Sm90Options:
     """What a row of ``kernel = "sm90"`` states besides: Hopper's kernel, for ``sm_90a`` alone.
 
-    ``stages_q``: Q tiles in flight; ``ping_pong``: whether the consumer warpgroups, one for each 64
-    rows of ``block_m``, take turns at the tensor cores.
+    ``stages_v`` and ``stages_q``: V and Q tiles in flight (``stages`` is of K); ``ping_pong``: whether the
+    consumer warpgroups, one for each 64 rows of ``block_m``, take turns at the tensor cores.
     """
 
     kernel: ClassVar[Kernel] = "sm90"
 
+    stages_v: int
     stages_q: int
     ping_pong: bool
 

@@ -317,7 +317,9 @@ def _sm90_options(table: Table, block_m: int) -> Sm90Options:
             f"block_m = {block_m}: must be 64, 128 or 192, for one to three consumer warpgroups",
             "block_m",
         )
-    return Sm90Options(table.integer("stages_q", 1, 2), table.boolean("ping_pong"))
+    return Sm90Options(
+        table.integer("stages_v", 1, 8), table.integer("stages_q", 1, 2), table.boolean("ping_pong")
+    )
 
 
 def _splitkv_options(table: Table, block_m: int, block_n: int) -> SplitKvOptions:
