@@ -84,6 +84,13 @@ def test_random_problems(hopper, kernel, dtype, head_dim):
         "cache_bf16_d64_h4-1_q1.0.3.70_k130_uk130.5.0.130_p1_splits2_causal_s5",
         # New rows over a page's edge, past the capacity, and before the first key.
         "cache_bf16_d64_h2-2_b3_q2_k64_uk20.70.2_p16_new8_splits2_causal_s6",
+        # Entries of different length, cut among more CTAs than there are tiles, and among fewer.
+        "cache_fp16_d64_h14-2_b6_q1_k192_uk160.83.126.133.192.17_splits64_s1",
+        "cache_bf16_d64_h2-1_b4_q1_k600_uk600.0.40.129_splits9_s5",
+        # Pages that TMA loads: several a block, of which the last ones are not there; blocks of a page.
+        "cache_bf16_d64_h1-1_b2_q130_k256_uk200.33_p16_causal_s1",
+        "cache_bf16_d128_h1-1_b1_q70_k384_uk300_p128_s2",
+        "cache_fp16_d256_h1-1_b1_q70_k256_uk250_p128_causal_s3",
     ],
 )
 def test_edges(hopper, problem):
@@ -119,6 +126,13 @@ def test_edges(hopper, problem):
             "cp_async_wait<Traits::kStages - 2>",
             "cp_async_wait<Traits::kStages - 1>",
             "dense_bf16_d64_h2-1_b1_q3_k300_s1",
+            "",
+        ),
+        (  # A share so small that there are more pieces than CTAs.
+            "splitkv/ragged_grid.cuh",
+            "full_round * 3 / 5 + 1",
+            "full_round / 5 * 3 + 1",
+            "cache_fp16_d64_h14-2_b6_q1_k192_uk160.83.126.133.192.17_splits64_s1",
             "",
         ),
     ],
