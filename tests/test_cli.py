@@ -217,6 +217,8 @@ def test_explain_names_the_variant_and_each_rejection(build: Path) -> None:
         "fa3_fwd_sm90_bf16_d128_m128n64",
     )
     assert [r["variant"] for r in decision["rejected"]] == ["fa3_fwd_sm90_bf16_d64_m128n64"]
+    grouped = fa3_matrix(*call, "--capability", "9.0", "--group", "8")
+    assert "group 8 on" in grouped.stdout
 
 
 def test_explain_is_5_when_nothing_serves_the_call(build: Path) -> None:
@@ -226,7 +228,7 @@ def test_explain_is_5_when_nothing_serves_the_call(build: Path) -> None:
     assert "sm_90a runs only on 9.0, this GPU is 10.0" in done.stdout
     done = fa3_matrix(*call, "--capability", "9.0", "--window", "64", "0")
     assert done.returncode == 5
-    assert "serves the masks full, causal" in done.stdout
+    assert "serves only the masks full, causal" in done.stdout
 
 
 def test_explain_refuses_what_no_call_may_have_as_wrong_usage(build: Path) -> None:

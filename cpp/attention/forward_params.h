@@ -58,7 +58,7 @@ struct ForwardParams {
   // place of heads_q.
   int32_t num_m_blocks;  // ceil(rows / VariantInfo::block_m), at least 1; rows: seqlen_q, with splits_keys times the
                          // heads of a group
-  int32_t heads_per_section;  // (batch, head) pairs whose K/V stay in L2 together, at least 1
+  int32_t heads_per_section;  // (batch, head) pairs of a section, at least 1
 
   // Set when base pointers are multiples of 16 bytes and batch, row and head strides of 8 elements: 16-byte copies are
   // legal.

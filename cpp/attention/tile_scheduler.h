@@ -1,6 +1,6 @@
 // The order in which the 1-D grid walks (query tile, head, batch entry).
 //
-// Heads are taken in sections whose K/V fit in L2 together. Inside a section the last query tile of every head comes
+// Heads are taken in sections of about a tile an SM (two under a mask), which share K/V in L2. Inside a section the last query tile of every head comes
 // first: under a causal mask it is the longest, and work that starts longest-first leaves the shortest tail.
 #pragma once
 

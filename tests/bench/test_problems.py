@@ -176,30 +176,26 @@ def test_fixed_problems_reach_every_long_tile_of_hoppers():
     """And so that the emulator ends within seconds: tests/cpp/test_emulated_kernels.py."""
     hopper = table(load(), "sm90")
     head_dims = {index.head_dim for index in hopper}
-    reached = {
-        (
-            hopper[
-                problem_class(
-                    head_dims,
-                    head_dim=problem.head_dim,
-                    dtype=problem.dtype,
-                    seqlen_q=problem.max_seqlen_q,
-                    seqlen_k=problem.max_seqlen_k,
-                    group=problem.group,
-                    causal=problem.causal,
-                    window=problem.window,
-                    layout=problem.layout,
-                )
-            ].name,
-            problem.layout,
+    indices = [
+        problem_class(
+            head_dims,
+            head_dim=problem.head_dim,
+            dtype=problem.dtype,
+            seqlen_q=problem.max_seqlen_q,
+            seqlen_k=problem.max_seqlen_k,
+            group=problem.group,
+            causal=problem.causal,
+            window=problem.window,
+            layout=problem.layout,
         )
         for problem in fixed_problems().values()
         if problem.scores < 40_000
-    }
-    layouts = {(v.name, index.layout) for index, v in hopper.items() if v.kernel == "sm90"}
-    tallest = {(name, layout) for name, layout in layouts if "m192" in name}
-    pages = {(name, layout) for name, layout in layouts if layout == "paged_aligned"}
-    assert tallest | pages <= reached
+    ]
+    reached = {(hopper[index].name, index.mask, index.layout) for index in indices}
+    served = {(v.name, i.mask, i.layout) for i, v in hopper.items() if v.kernel == "sm90"}
+    assert {each for each in served if "m192" in each[0]} <= reached
+    pages = {each[::2] for each in served if each[2] == "paged_aligned"}
+    assert pages <= {each[::2] for each in reached}
 
 
 def test_the_last_page_lies_beyond_32_bits():

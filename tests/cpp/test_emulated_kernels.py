@@ -75,6 +75,8 @@ def test_random_problems(hopper, kernel, dtype, head_dim):
         # Three consumer warpgroups, which long queries have.
         "dense_bf16_d64_h1-1_b1_q1100_k300_causal_s1",
         "dense_bf16_d128_h1-1_b1_q2100_k90_s2",
+        "varlen_bf16_d128_h1-1_q210_k180_slack5000_causal_s0",
+        "varlen_fp16_d128_h1-1_q210_k180_slack5000_w70,20_s0",
         # Rows of one warp that meet their first key in different blocks of keys.
         "dense_bf16_d64_h2-1_b1_q70_k130_causal_s0",
         # Tiles without keys between others, more of them than stages.
@@ -84,7 +86,7 @@ def test_random_problems(hopper, kernel, dtype, head_dim):
         "cache_bf16_d64_h4-1_q1.0.3.70_k130_uk130.5.0.130_p1_splits2_causal_s5",
         # New rows over a page's edge, past the capacity, and before the first key.
         "cache_bf16_d64_h2-2_b3_q2_k64_uk20.70.2_p16_new8_splits2_causal_s6",
-        # Entries of different length, cut among more CTAs than there are tiles, and among fewer.
+        # Entries of different length, cut among fewer CTAs than there are tiles, and among more.
         "cache_fp16_d64_h14-2_b6_q1_k192_uk160.83.126.133.192.17_splits64_s1",
         "cache_bf16_d64_h2-1_b4_q1_k600_uk600.0.40.129_splits9_s5",
         # Pages that TMA loads: several a block, of which the last ones are not there; blocks of a page.

@@ -58,10 +58,10 @@ def test_a_candidate_serves_nothing(monkeypatch, make_build, make_variant):
     ("seqlen_q", "causal", "rows", "reason"),
     [
         (2000, True, 192, "it serves query rows from 65 to 1024"),
-        (999, False, 192, "it serves the masks causal, local"),
-        (999, True, 128, "it serves query rows from 1025, else the masks full"),
-        (50, True, None, "it serves query rows from 1025, else the masks full"),
-        (50, False, None, "it serves query rows from 1025, else query rows from 65 to 1024"),
+        (999, False, 192, "it serves only the masks causal, local"),
+        (999, True, 128, "it serves query rows from 1025 or only the masks full"),
+        (50, True, None, "it serves query rows from 1025 or only the masks full"),
+        (50, False, None, "it serves query rows from 1025 or query rows from 65 to 1024"),
     ],
 )
 def test_a_kernel_of_several_sets_is_chosen_or_rejected_once(
@@ -127,6 +127,20 @@ def test_nothing_serves():
     assert "nothing serves it" in str(decision)
 
 
+@pytest.mark.parametrize("group,rows", [(1, 16), (4, 64), (8, 64)])
+def test_heads_of_a_group_are_rows(monkeypatch, make_build, make_variant, group, rows):
+    few, many = (
+        make_variant(log2_seqlen_q=(0, 2), block_m=16),
+        make_variant(log2_seqlen_q=(3, 6), block_m=64),
+    )
+    build = make_build("sm_90a", few, many)
+    monkeypatch.setattr(builds._active, "builds", (build,))
+    decision = fa3_matrix.explain(
+        seqlen_q=4, seqlen_k=99, head_dim=64, group=group, compute_capability="9.0"
+    )
+    assert decision.variant.block_m == rows
+
+
 @pytest.mark.usefixtures("used")
 @pytest.mark.parametrize(
     "changed,wording",
@@ -135,6 +149,7 @@ def test_nothing_serves():
         ({"head_dim": 264}, "head_dim is 264"),
         ({"head_dim": 12}, "head_dim is 12"),
         ({"seqlen_k": -1}, "seqlen_k is -1"),
+        ({"group": 0}, "group is 0"),
         (
             {"layout": "diagonal"},
             "layout is 'diagonal'; aligned, unaligned, paged, paged_aligned exist",

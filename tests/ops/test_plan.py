@@ -72,7 +72,11 @@ def test_the_stated_maxima_choose_the_kernel(api, build):
 
 
 @pytest.mark.parametrize(
-    "seqlen_q,heads_q,block_m", [(1, 64, 64), (8, 64, 64), (64, 64, 64), (65, 8, 128), (64, 8, 64)]
+    "seqlen_q,heads_q,block_m",
+    [
+        *((1, 8, 16), (4, 8, 16), (1, 64, 64), (8, 64, 64)),
+        *((9, 64, 64), (64, 64, 64), (64, 8, 64), (65, 8, 128)),
+    ],
 )
 def test_rows_of_packed_heads_choose_the_kernel(
     api, make_build, make_variant, seqlen_q, heads_q, block_m
@@ -180,7 +184,12 @@ def test_layout(api, build_of_two_layouts, data, strides, sizes, which):
     "sms,causal,seqlen_q,expected",
     [
         # Four query heads share one of 256 of K and V: 4 * 2 tiles of 128 rows.
-        (132, False, 256, 16 * 4),  # 17 would make 132 tiles, but leave 1 for the sixteenth section
+        (
+            132,
+            False,
+            256,
+            16 * 4,
+        ),  # 17 would make 136, one for each SM, but leave 1 head for the sixteenth section
         (132, True, 256, 32 * 4),  # of 33, which would leave 25 for the eighth
         (8, False, 256, 1 * 4),
         (9, False, 256, 2 * 4),

@@ -19,6 +19,7 @@ def fixed_problems() -> dict[str, Problem]:
         **_lengths(),
         **_head_dims(),
         **_many_queries(),
+        **_loose_maxima(),
         **_pages(),
         **_caches(),
         **_grid(),
@@ -115,7 +116,7 @@ def _head_dims() -> dict[str, Problem]:
 
 
 def _many_queries() -> dict[str, Problem]:
-    # Tiles of 192 rows, which only more than 1,024 or 2,048 queries have; few keys, so that an emulator ends.
+    # Over 1,024 and 2,048 queries of few keys, so that an emulator ends: most of them in tiles of 192 rows.
     return {
         f"queries-{seqlen_q}-d{head_dim}-{dtype}-{'causal' if causal else 'full'}": Problem(
             dtype=dtype,
@@ -131,6 +132,26 @@ def _many_queries() -> dict[str, Problem]:
         for head_dim in (64, 96, 128, 192, 256)
         for dtype in ("bf16", "fp16")
         for causal in (False, True)
+    }
+
+
+def _loose_maxima() -> dict[str, Problem]:
+    # The stated maximum chooses the tile: masks over several blocks of keys in 192 rows, small enough for an emulator.
+    masks: dict[str, dict[str, Any]] = {"causal": {"causal": True}, "window": {"window": (70, 20)}}
+    return {
+        f"loose-{head_dim}-{dtype}-{name}": Problem.varlen(
+            dtype=dtype,
+            heads_q=1,
+            heads_k=1,
+            head_dim=head_dim,
+            lengths_q=[210],
+            lengths_k=[180],
+            slack=5000,
+            **mask,
+        )
+        for head_dim in (64, 96, 128)
+        for dtype in ("bf16", "fp16")
+        for name, mask in masks.items()
     }
 
 

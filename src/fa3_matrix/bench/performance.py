@@ -28,7 +28,7 @@ def variant_problems(builds: Iterable[BuildArm]) -> list[Problem]:
 
 
 def _problem(variant: VariantRecord, serves: ServesRecord) -> Problem:
-    # Where there is a choice: no pages, but rather those than what TMA cannot load.
+    # Of a set's layouts the first of: no pages, pages by TMA, then what TMA cannot load.
     preferred = ("aligned", "paged_aligned", "unaligned", "paged")
     layout = next(each for each in preferred if each in serves.layouts)
     is_cache = layout in ("paged_aligned", "paged")

@@ -47,7 +47,7 @@ class SassRecord:
 
 @dataclass(frozen=True)
 class ServesRecord:
-    """A set of problem classes: inclusive ranges of ceil(log2(seqlen)), masks and layouts."""
+    """A set of problem classes: inclusive ranges of ceil(log2(query rows)) and ceil(log2(seqlen_k)), masks, layouts."""
 
     log2_seqlen_q: list[int]
     log2_seqlen_k: list[int]

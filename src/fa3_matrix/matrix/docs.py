@@ -8,6 +8,7 @@ from fa3_matrix.matrix.model import (
     MAX_LOG2_SEQLEN,
     Cell,
     Matrix,
+    Sm90Options,
     Twin,
     Variant,
 )
@@ -48,8 +49,8 @@ _SELECTION = """\
 
 A call is reduced to a problem class: the smallest compiled head_dim that holds its own, dtype,
 mask, layout, and the lengths in powers of two (a length belongs to the first power that is not below
-it). Up to 64 queries count times the query heads that share a K/V head, as far as 64: kernels for few queries
-pack those heads into one tile, and choose by its rows.
+it). Query rows are the queries where they are more than 64, else queries x query heads that share a K/V head, at most
+64: kernels for few queries pack those heads into one tile.
 Exactly one variant of an arch serves each class; reading `ci/matrix.toml` fails otherwise. The host
 library indexes the same table, filled from the manifest of the build it has loaded, and
 `fa3-matrix explain` shows the choice for a problem.
@@ -65,8 +66,8 @@ stride of a dimension longer than 1 a positive multiple of 16 bytes (8 elements)
 and page_size is 8, 16, 32, 64 or a multiple of 128; `paged` for other caches with a page table.
 
 Kernels: `sm80`, the portable one (cp.async, ldmatrix, mma.sync); `sm90`, Hopper's (TMA, wgmma);
-`splitkv`, for few query rows or a paged cache (as the portable one; the heads of a group are rows of one tile,
-and the keys are split among CTAs).
+`splitkv`, for few query rows, and pages that no other kernel reads (as the portable one; the heads of a group are
+rows of one tile, and the keys are split among CTAs).
 """
 
 _SELECTION_COLUMNS = (
@@ -185,7 +186,7 @@ def _shape(v: Variant) -> tuple[str, ...]:
         f"`{v.kernel}`",
         f"{v.block_m} x {v.block_n}",
         str(v.threads),
-        str(v.stages),
+        _stages(v),
         f"candidate, serves nothing yet: {v.candidate}; {v.reason}" if v.candidate else v.reason,
     )
 
@@ -194,6 +195,14 @@ def _each(sets: Iterable[str]) -> str:
     """A line for each set, so that a row's cells can be read across; one line where all are alike."""
     lines = list(sets)
     return lines[0] if len(set(lines)) == 1 else "<br>".join(lines)
+
+
+def _stages(v: Variant) -> str:
+    return (
+        f"K {v.stages}, V {v.options.stages_v}"
+        if isinstance(v.options, Sm90Options)
+        else str(v.stages)
+    )
 
 
 def _some(served: Sequence[str], existing: Sequence[str]) -> str:

@@ -197,7 +197,7 @@ class Sm90Options:
 
 @dataclass(frozen=True)
 class SplitKvOptions:
-    """What a row of ``kernel = "splitkv"`` states besides: few query rows, or a paged cache.
+    """What a row of ``kernel = "splitkv"`` states besides: few query rows, and pages that no other kernel reads.
 
     ``row_warps``: warps of 16 rows each that make up ``block_m``, whose rows are (query, head of the
     group) pairs; ``key_groups``: groups of such warps, which take turns at the steps of keys;
@@ -219,10 +219,10 @@ class Variant:
     """One kernel to compile, of a ``[[variants]]`` row.
 
     ``kernel``: the folder of ``cpp/`` that holds its source; ``block_m`` x ``block_n``: rows of Q and
-    of K/V in a tile; ``stages``: K/V tiles in flight; ``options``: what only this kernel has;
-    ``serves``: disjoint sets, whose union it serves; ``reason``: why the row exists. ``candidate``:
-    empty, or why the variant is built and audited but serves nothing yet; ``serves`` is then what it
-    is meant for.
+    of K/V in a tile; ``stages``: K/V tiles in flight, of K alone where ``options`` states ``stages_v``;
+    ``options``: what only this kernel has; ``serves``: disjoint sets, whose union it serves;
+    ``reason``: why the row exists. ``candidate``: empty, or why the variant is built and audited but
+    serves nothing yet; ``serves`` is then what it is meant for.
     """
 
     arch: str

@@ -365,7 +365,10 @@ def _check_layouts(table: Table, key: str, kernel: Kernel, layouts: Sequence[Lay
 
 
 def _check_pages(table: Table, block_m: int, block_n: int) -> None:
-    """A block of keys is a whole number of pages, or a part of one, for every ``page_size`` of the class."""
+    """A block of keys is a whole number of pages, or a part of one, for every ``page_size`` of the class.
+
+    Three consumer warpgroups leave the producer too few registers to look pages up.
+    """
     if block_m > 128 or block_n not in (64, 128):
         table.fail(
             f"kernel 'sm90' reads pages in tiles of at most 128 rows and of 64 or 128 keys, not of "

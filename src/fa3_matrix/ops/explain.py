@@ -95,10 +95,7 @@ def explain(
         dtype: ``"bf16"``, ``"fp16"``, or a torch dtype.
         group: query heads that share a K/V head, heads_q // heads_k.
         causal, window_size: as in :func:`fa3_matrix.flash_attn_func`.
-        layout: ``"aligned"`` for contiguous tensors and whatever else TMA can describe (base pointers multiples of 16
-            bytes; every stride of a dimension longer than 1 a positive multiple of 8 elements), else ``"unaligned"``;
-            ``"paged_aligned"`` for a cache with a page table where they are aligned too and page_size is 8, 16, 32,
-            64 or a multiple of 128, else ``"paged"``.
+        layout: see :class:`fa3_matrix.matrix.Serves`; contiguous tensors are ``"aligned"``.
         compute_capability: ``(9, 0)`` or ``"9.0"``; default: that of the current CUDA device. Given, no GPU is needed.
         builds: default: those in use.
 
@@ -204,13 +201,13 @@ def _reason_against(variant: Variant, problem: Problem, head_dim: int | None) ->
     asked = list(filter(None, (_lacking(serves, problem) for serves in variant.serves)))
     if len(asked) < len(variant.serves):
         return None
-    return f"it serves {', else '.join(dict.fromkeys(asked))}"
+    return f"it serves {' or '.join(dict.fromkeys(asked))}"
 
 
 def _lacking(serves: Serves, problem: Problem) -> str | None:
     """What the set asks of a problem that this one is not."""
     if problem.mask not in serves.masks:
-        return f"the masks {', '.join(serves.masks)}"
+        return f"only the masks {', '.join(serves.masks)}"
     if problem.layout not in serves.layouts:
         return f"{' and '.join(serves.layouts)} tensors only"
     for name, seqlen, (low, high) in (
