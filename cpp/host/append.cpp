@@ -39,7 +39,8 @@ void launch_append(const Fa3Append& a, CUstream stream) {
   Kernel& kernel = *get_build(decision.build).kernels[decision.variant];
   const ContextGuard context(device);
   const int64_t grid = std::min<int64_t>((chunks + kAppendThreads - 1) / kAppendThreads, int64_t{device.sms} * 32);
-  launch(device, kernel.append_on(device), kernel.variant().name, {grid, kAppendThreads, 0, &p, true}, stream);
+  const CUkernel append = kernel.append_on(device);
+  launch(device, append, kernel.variant().name, {grid, kAppendThreads, 0, &p, kernel.waits_for_grids_before()}, stream);
 }
 
 }  // namespace fa3

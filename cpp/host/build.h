@@ -25,6 +25,8 @@ class Kernel {
   // Of a variant with splits_keys, likewise.
   CUkernel combine_on(const Device& device) { return on(device), combine_; }
   CUkernel append_on(const Device& device) { return on(device), append_; }
+  // Whether its code waits for the grids before it, so that it may start while they run; known once it is loaded.
+  bool waits_for_grids_before() const { return waits_; }
 
  private:
   void load(const Driver& driver, const Device& device);
@@ -34,6 +36,7 @@ class Kernel {
   Fa3Variant variant_;  // its strings are the members above
   std::mutex mutex_;
   CUkernel kernel_ = nullptr, combine_ = nullptr, append_ = nullptr;
+  bool waits_ = false;
   std::atomic<uint64_t> ready_{0};  // bit per device ordinal
 };
 

@@ -122,6 +122,7 @@ typedef struct Fa3Forward {
   void* out;        // as q, contiguous; not read by fa3_check
   void* lse;        // float32 (batch, heads, seqlen), packed (heads, rows); contiguous
   void* workspace;  // of fa3_workspace bytes, aligned to 16
+  int64_t workspace_bytes;
 } Fa3Forward;
 
 // Everything about the arguments that can be checked without reading device memory. Doesn't touch the driver.
@@ -150,12 +151,13 @@ FA3_API int32_t fa3_plan(const Fa3Forward* forward, int32_t build, int32_t sms, 
                          int32_t* variant, int64_t* tiles);
 
 // How many CTAs should share a tile's keys: `requested` or, if that is 0, what ends soonest by a model of `tiles` tiles
-// of `key_blocks` blocks each on a GPU whose `sms` run `ctas_of_sm` CTAs each. Doesn't touch the driver.
+// of `key_blocks` blocks each on a GPU whose `sms` run `ctas_of_sm` CTAs each (both at least 1). Doesn't touch the
+// driver.
 FA3_API int32_t fa3_choose_splits(int64_t requested, int64_t tiles, int64_t key_blocks, int64_t sms,
                                   int64_t ctas_of_sm);
-// The same where `entries` batch entries may have fewer keys than that.
-FA3_API int32_t fa3_choose_ragged_splits(int64_t requested, int64_t entries, int64_t tiles, int64_t key_blocks,
-                                         int64_t sms, int64_t ctas_of_sm);
+// As many as let one of `entries` batch entries, which may have fewer keys than that, take the whole GPU.
+FA3_API int32_t fa3_choose_ragged_splits(int64_t entries, int64_t tiles, int64_t key_blocks, int64_t sms,
+                                         int64_t ctas_of_sm);
 
 // --- driver ---------------------------------------------------------------------------------------------------------
 

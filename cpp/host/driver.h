@@ -29,6 +29,7 @@ namespace fa3 {
   F(cuLibraryLoadData)                 \
   F(cuLibraryGetKernel)                \
   F(cuKernelSetAttribute)              \
+  F(cuKernelGetAttribute)              \
   F(cuKernelGetFunction)               \
   F(cuLaunchKernelEx)
 

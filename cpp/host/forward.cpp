@@ -140,9 +140,17 @@ struct Planned {
   TmaForwardParams params;
 };
 
-// Of all splits, with one row for each element of lse.
+// Rows of one split's partial results, one for each element of lse.
 int64_t partial_rows(const ForwardParams& p) {
-  return int64_t{p.num_splits} * p.heads_q * p.total_q * (p.cu_seqlens_q == nullptr ? p.batch : 1);
+  return int64_t{p.heads_q} * p.total_q * (p.cu_seqlens_q == nullptr ? p.batch : 1);
+}
+
+int64_t bytes_of_split(const ForwardParams& p) {
+  return partial_rows(p) * (p.head_dim + 1) * static_cast<int64_t>(sizeof(float));
+}
+
+int64_t workspace_of(const ForwardParams& p) {
+  return p.num_splits == 1 ? 0 : p.num_splits * bytes_of_split(p);
 }
 
 // Keys that a tile of `p` may visit.
@@ -162,8 +170,14 @@ void plan_splits(const Fa3Forward& f, const Fa3Variant& variant, const Device& d
   // Many rounds even out by themselves, and reading many lengths takes each CTA longer than that gains.
   const bool is_ragged = p.batch > 1 && p.batch <= 512 && tiles <= 4 * slots.count() &&
                          (p.seqused_k != nullptr || p.cu_seqlens_k != nullptr);
-  const int32_t splits = is_ragged ? choose_ragged_splits(f.num_splits, p.batch, tiles, key_blocks, slots)
-                                   : choose_splits(f.num_splits, tiles, key_blocks, slots);
+  int32_t splits = choose_splits(f.num_splits, tiles, key_blocks, slots);
+  if (is_ragged && f.num_splits == 0) {
+    // One long entry may need many splits, but all entries' rows are kept for each.
+    constexpr int64_t kMostWorkspace = 64 << 20;
+    const int64_t affordable = kMostWorkspace / std::max<int64_t>(bytes_of_split(p), 1);
+    const int32_t wanted = choose_ragged_splits(p.batch, tiles, key_blocks, slots);
+    splits = std::max(splits, static_cast<int32_t>(std::min<int64_t>(wanted, affordable)));
+  }
   const int64_t largest_grid = std::max(tiles * splits, int64_t{p.seqlen_q} * p.heads_q * p.batch);
   if (splits == 1 || largest_grid > std::numeric_limits<int32_t>::max()) return;
   p.num_splits = splits;
@@ -186,8 +200,7 @@ Planned plan(const Fa3Forward& f) {
 int64_t workspace_bytes(const Fa3Forward& f) {
   const Planned planned = plan(f);
   const ForwardParams& p = planned.params.forward;
-  if (planned.tiles == 0 || p.num_splits == 1) return 0;
-  return partial_rows(p) * (p.head_dim + 1) * static_cast<int64_t>(sizeof(float));
+  return planned.tiles == 0 ? 0 : workspace_of(p);
 }
 
 void launch_forward(const Fa3Forward& f, CUstream stream) {
@@ -204,17 +217,23 @@ void launch_forward(const Fa3Forward& f, CUstream stream) {
     p.ticket = take_ticket(driver, stream);
   }
   if (p.num_splits > 1) {
+    const int64_t needed = workspace_of(p);
+    if (f.workspace_bytes < needed) {
+      fail(FA3_VALUE_ERROR, "the workspace has ", f.workspace_bytes, " bytes, ", needed,
+           " are needed: another thread changed the build in use during the call; call again");
+    }
     p.partial_out = static_cast<float*>(f.workspace);
-    p.partial_lse = p.partial_out + partial_rows(p) * p.head_dim;
+    p.partial_lse = p.partial_out + p.num_splits * partial_rows(p) * p.head_dim;
   }
   const int64_t grid = by_tma ? std::min<int64_t>(tiles, device.sms) : split_ctas(p, tiles);
-  launch(device, kernel.on(device), variant.name,
-         {grid, variant.threads, variant.dynamic_shared_bytes, by_tma ? static_cast<void*>(&params) : &p,
-          by_tma || variant.splits_keys},
+  const CUkernel loaded = kernel.on(device);
+  const bool early = kernel.waits_for_grids_before();
+  launch(device, loaded, variant.name,
+         {grid, variant.threads, variant.dynamic_shared_bytes, by_tma ? static_cast<void*>(&params) : &p, early},
          stream);
   if (p.num_splits > 1) {
     const int64_t rows = int64_t{std::max(p.seqlen_q, 1)} * p.heads_q * p.batch;
-    launch(device, kernel.combine_on(device), variant.name, {rows, kCombineThreads, 0, &p, true}, stream);
+    launch(device, kernel.combine_on(device), variant.name, {rows, kCombineThreads, 0, &p, early}, stream);
   }
 }
 

@@ -71,6 +71,11 @@ void Kernel::load(const Driver& driver, const Device& device) {
   require(driver.cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, variant_.dynamic_shared_bytes,
                                       kernel_, device.handle),
           "cuKernelSetAttribute");
+  // What was compiled for less, a twin's code say, has no such instruction (ptx/grid_order.cuh), whatever the device.
+  int ptx_version = 0;
+  require(driver.cuKernelGetAttribute(&ptx_version, CU_FUNC_ATTRIBUTE_PTX_VERSION, kernel_, device.handle),
+          "cuKernelGetAttribute");
+  waits_ = ptx_version >= 90 && (variant_.tma_columns > 0 || variant_.splits_keys);
   // The driver loads lazily, at the latest here: so errors carry a name and the first launch does nothing but launch.
   for (CUkernel kernel : {kernel_, combine_, append_}) {
     CUfunction function = nullptr;

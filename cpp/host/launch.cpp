@@ -17,8 +17,7 @@ void launch(const Device& device, CUkernel kernel, const char* name, const Launc
   early.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
   early.value.programmaticStreamSerializationAllowed = 1;
   constexpr int32_t kInGraphs = 12030;  // the first driver that captures such a launch
-  if (what.starts_early && device.capability >= 90 && driver.version >= kInGraphs)
-    config.attrs = &early, config.numAttrs = 1;
+  if (what.starts_early && driver.version >= kInGraphs) config.attrs = &early, config.numAttrs = 1;
   void* arguments[] = {what.argument};
   // Every CUDA API that takes a CUfunction to launch takes a CUkernel.
   const CUresult result = driver.cuLaunchKernelEx(&config, reinterpret_cast<CUfunction>(kernel), arguments, nullptr);

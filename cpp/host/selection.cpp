@@ -33,6 +33,12 @@ void check(const Fa3Variant& v, const Fa3Serves& s) {
   if (by_tma && s.layouts & ~aligned) {
     fail(FA3_BUILD_ERROR, "variant ", v.name, " loads by TMA, so it can serve aligned tensors only; rebuild its cell");
   }
+  // Boxes of a page make up a block, or a block is part of a page; or else its barrier would wait for bytes for ever.
+  if (by_tma && s.layouts & 1 << FA3_LAYOUT_PAGED_ALIGNED &&
+      (v.block_m > 128 || (v.block_n != 64 && v.block_n != 128))) {
+    fail(FA3_BUILD_ERROR, "variant ", v.name, " of ", v.block_m, " x ", v.block_n,
+         " can't load pages, but is to serve them; rebuild its cell");
+  }
   if (not by_tma && not v.splits_keys && s.layouts & paged) {
     fail(FA3_BUILD_ERROR, "variant ", v.name,
          " can't read a page table, but is to serve paged tensors; rebuild its cell");

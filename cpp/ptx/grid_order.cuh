@@ -11,7 +11,8 @@ __device__ __forceinline__ void wait_for_grids_before() {
 #endif
 }
 
-// Lets the next grid's CTAs start where this one leaves room: they wait by the function above for what it writes.
+// Lets the next grid's CTAs start where this one leaves room: they wait by the function above for what it writes. To be
+// called after that one: what the next grid reads before its own wait may be of any grid before this one.
 __device__ __forceinline__ void let_next_grid_start() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

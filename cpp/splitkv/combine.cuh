@@ -20,16 +20,16 @@ __device__ __forceinline__ void combine(const ForwardParams& p) {
   constexpr int kColumns = kHeadDim / 32;  // of a lane
   __shared__ float outputs[kWarps][kHeadDim];
   __shared__ float totals[kWarps];
-  ptx::let_next_grid_start();
   ptx::wait_for_grids_before();
+  ptx::let_next_grid_start();
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int rows_of_entry = max(p.seqlen_q, 1) * p.heads_q;
-  const int batch = blockIdx.x / rows_of_entry;
+  const int queries = max(p.seqlen_q, 1), rows_of_entry = queries * p.heads_q;
+  const int batch = blockIdx.x / rows_of_entry, row = blockIdx.x - batch * rows_of_entry;
   const Sequence sequence = sequence_of(p, batch);
   // One round, unless a sequence is longer than the max_seqlen_q that sized the grid.
 #pragma unroll 1
-  for (int row = blockIdx.x - batch * rows_of_entry; row < sequence.slot_q * p.heads_q; row += rows_of_entry) {
-    const OutputRow target(p, batch, row % p.heads_q, sequence.q_row + row / p.heads_q);
+  for (int position = row / p.heads_q; position < sequence.slot_q; position += queries) {
+    const OutputRow target(p, batch, row % p.heads_q, sequence.q_row + position);
     if (*target.partial_lse(p, 0) == kWhole) continue;
     float maximum = -INFINITY;
     for (int split = lane; split < p.num_splits; split += 32) {

@@ -61,9 +61,9 @@ def flash_attn_func(
         deterministic: the forward pass always is.
         return_attn_probs: also return the log-sum-exp, under the name that FlashAttention has for it.
         num_splits: into how many parts the keys may be cut, which run at once and are merged: for few
-            queries and many keys. 1: not cut, and each row's result does not depend on what else
-            is in the call; 0: chosen from the shapes; n: at most n. A kernel for long queries does
-            not cut.
+            queries and many keys. 1: not cut, and each row's result does not depend on the other
+            batch entries, as long as shapes and stated maxima choose the same kernel; 0: chosen from
+            the shapes; n: at most n. A kernel for long queries does not cut.
         pack_gqa: a hint of FlashAttention's; any value gives the same result.
         qv, q_descale, k_descale, v_descale, attention_chunk, sm_margin: only their defaults are
             supported.

@@ -136,6 +136,7 @@ class ForwardStruct(ctypes.Structure):
         ("out", ctypes.c_void_p),
         ("lse", ctypes.c_void_p),
         ("workspace", ctypes.c_void_p),
+        ("workspace_bytes", ctypes.c_int64),
     )
 
 

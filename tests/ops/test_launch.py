@@ -55,7 +55,9 @@ def run(fake_driver, make_build, make_variant, tmp_path):
         log, kind, message = json.loads(receiver.recv())
         child.join()
         if kind:
-            raise {e.__name__: e for e in (DriverError, NoKernelError, BuildError)}[kind](message)
+            raise {e.__name__: e for e in (DriverError, NoKernelError, BuildError, ValueError)}[
+                kind
+            ](message)
         return log
 
     return run
@@ -261,7 +263,8 @@ def test_kernels_that_wait_for_the_grids_before_start_early(run, run_tma, call):
     log = run_tma((call, 2))
     assert log[[line.startswith("launch") for line in log].index(True) + 1] == EARLY
     assert EARLY not in run((call, 2))
-    assert EARLY not in run_tma((call, 2), environment={"FAKE_VERSION": "12020"})
+    for other in ({"FAKE_VERSION": "12020"}, {"FAKE_PTX_VERSION": "80"}):
+        assert EARLY not in run_tma((call, 2), environment=other)
 
 
 @pytest.fixture
@@ -277,9 +280,8 @@ def run_split(run):
 def test_splits_are_combined(run_split, api):
     """4 tiles of 512 key blocks; the second kernel has a CTA for each row of the output."""
     q, k = api.tensor(2, 1, 8, 64, data=0x1000), api.tensor(2, 32768, 2, 64)
-    calls = [
-        (api.forward(q, k, num_splits=splits, workspace=0x10000), 0xABC) for splits in (1, 3, 0)
-    ]
+    workspace = {"workspace": 0x10000, "workspace_bytes": 1 << 30}
+    calls = [(api.forward(q, k, num_splits=splits, **workspace), 0xABC) for splits in (1, 3, 0)]
     log = run_split(*calls)
     name = "fa3_fwd_sm90_bf16_d64_m16n64"
     assert starting(log, "kernel") == [
@@ -291,6 +293,25 @@ def test_splits_are_combined(run_split, api):
     assert grids[:3] == ["4", "12", "16"]
     assert int(grids[3]) > 100
     assert grids[4] == "16"
+
+
+def test_a_workspace_that_is_too_small_is_refused(run_split, api):
+    """Two splits of 16 rows of 64 floats and an lse."""
+    q, k = api.tensor(2, 1, 8, 64), api.tensor(2, 32768, 2, 64)
+    short = {"workspace": 0x10000, "workspace_bytes": 2 * 16 * 65 * 4 - 1}
+    with pytest.raises(ValueError, match=r"has 8319 bytes, 8320 are needed.*call again"):
+        run_split((api.forward(q, k, num_splits=2, **short), 0))
+
+
+def test_splits_for_ragged_entries_keep_within_a_budget(run_split, api):
+    """100 entries of 128 rows: one alone would be split into 32, but all of them are kept for each split."""
+    q, k = api.tensor(100, 1, 128, 64), api.tensor(100, 65536, 1, 64)
+    lengths = api.tensor(100, dtype=api.INT32)
+    call = api.forward(q, k, kind=api.CACHE, seqused_k=lengths, num_splits=0)
+    with pytest.raises(ValueError, match="the workspace has 0 bytes") as refused:
+        run_split((call, 0))
+    needed = int(str(refused.value).partition(" bytes, ")[2].partition(" are")[0])
+    assert 10 * 12800 * 65 * 4 < needed <= 64 << 20
 
 
 def test_append_launches_one_copy(run_split, api):

@@ -161,6 +161,9 @@ def test_impossible_variant(make_variant, make_build):
     for layouts in (("aligned", "unaligned"), ("paged",)):
         with pytest.raises(BuildError, match="loads by TMA, so it can serve aligned tensors only"):
             builds.create(make_build("sm_90a", make_variant(layouts=layouts, tma_columns=64)))
+    tall = make_variant(layouts=("paged_aligned",), tma_columns=64, block_m=192)
+    with pytest.raises(BuildError, match="192 x 64 can't load pages"):
+        builds.create(make_build("sm_90a", tall))
     for layout in ("paged", "paged_aligned"):
         with pytest.raises(BuildError, match="can't read a page table"):
             builds.create(make_build("sm_90a", make_variant(layouts=(layout,), splits_keys=0)))

@@ -127,6 +127,7 @@ struct Call {
       if (bytes > 0) {
         workspace = empty<1>("workspace", {bytes / 4}, float32, device);
         f.workspace = workspace->data_ptr();
+        f.workspace_bytes = bytes;
       }
     }
     require(fa3_forward(&f, current_stream(device)));

@@ -139,6 +139,9 @@ int cuKernelSetAttribute(int attribute, int value, void*, int device) {
   record("attribute %d = %d on %d", attribute, value, device);
   return outcome("cuKernelSetAttribute");
 }
+int cuKernelGetAttribute(int* value, int, void*, int) {
+  return *value = static_cast<int>(setting("FAKE_PTX_VERSION", 90)), outcome("cuKernelGetAttribute");
+}
 int cuKernelGetFunction(void** function, void*) {
   return *function = reinterpret_cast<void*>(9), outcome("cuKernelGetFunction");
 }

@@ -28,7 +28,7 @@ inline void tma_load(uint32_t shared, const TensorMap* map, uint32_t barrier, in
                      int batch) {
   const auto& m = *reinterpret_cast<const emulator::MapOfTensor*>(map);
   const uint32_t row_bytes = static_cast<uint32_t>(2 * m.columns);
-  if (shared % 1024 != 0) throw emulator::Failure("a swizzled tile must be aligned to its pattern");
+  if (shared % (8 * row_bytes) != 0) throw emulator::Failure("a swizzled tile must be aligned to its pattern");
   emulator::cta().copy_later([=] {
     for (int64_t r = 0; r < m.rows; ++r) {
       for (int64_t c = 0; c < m.columns; ++c) {
