@@ -36,7 +36,7 @@ class Kernel {
   Fa3Variant variant_;  // its strings are the members above
   std::mutex mutex_;
   CUkernel kernel_ = nullptr, combine_ = nullptr, append_ = nullptr;
-  bool waits_ = false;
+  std::atomic<bool> waits_{false};
   std::atomic<uint64_t> ready_{0};  // bit per device ordinal
 };
 
