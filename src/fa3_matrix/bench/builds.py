@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
 import fa3_matrix
+from fa3_matrix.bench.calls import interface_call
 from fa3_matrix.bench.correctness import Kernel
 from fa3_matrix.bench.inputs import Inputs
 from fa3_matrix.bench.problems import Problem
@@ -71,42 +71,11 @@ class BuildArm:
 
 def call_interface(problem: Problem, inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor]:
     """``flash_attn_func`` or whichever of its siblings `problem` is a call of; returns (out, lse)."""
-    options: dict[str, Any] = {
-        "softmax_scale": problem.scale,
-        "causal": problem.causal,
-        "window_size": problem.window,
-        "softcap": problem.softcap,
-        "num_splits": problem.num_splits,
-    }
     if problem.is_cache:
-        out, lse = fa3_matrix.flash_attn_with_kvcache(
-            inputs.q,
-            inputs.k,
-            inputs.v,
-            inputs.k_new,
-            inputs.v_new,
-            cache_seqlens=inputs.cache_seqlens,
-            page_table=inputs.page_table,
-            cu_seqlens_q=inputs.cu_seqlens_q,
-            max_seqlen_q=problem.max_seqlen_q,
-            return_softmax_lse=True,
-            **options,
+        call = interface_call(fa3_matrix, problem, inputs, return_softmax_lse=True)
+    else:
+        call = interface_call(
+            fa3_matrix, problem, inputs, num_splits=problem.num_splits, return_attn_probs=True
         )
-        return out, lse
-    options["return_attn_probs"] = True
-    if not problem.is_varlen:
-        out, lse = fa3_matrix.flash_attn_func(inputs.q, inputs.k, inputs.v, **options)
-        return out, lse
-    out, lse = fa3_matrix.flash_attn_varlen_func(
-        inputs.q,
-        inputs.k,
-        inputs.v,
-        inputs.cu_seqlens_q,
-        inputs.cu_seqlens_k,
-        problem.max_seqlen_q,
-        problem.max_seqlen_k,
-        seqused_q=inputs.seqused_q,
-        seqused_k=inputs.seqused_k,
-        **options,
-    )
+    out, lse = call()
     return out, lse

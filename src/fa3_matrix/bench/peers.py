@@ -152,47 +152,13 @@ class FlashAttention3(Peer):
         return ""
 
     def prepare(self, problem: Problem, inputs: "Inputs") -> "Call":
+        from fa3_matrix.bench.calls import interface_call  # needs torch
+
         module, _ = self._found
-        options: dict[str, Any] = {
-            "softmax_scale": problem.scale,
-            "causal": problem.causal,
-            "window_size": problem.window,
-            "softcap": problem.softcap,
-        }
-        if problem.is_cache:
-            attend = partial(
-                module.flash_attn_with_kvcache,
-                inputs.q,
-                inputs.k,
-                inputs.v,
-                inputs.k_new,
-                inputs.v_new,
-                cache_seqlens=inputs.cache_seqlens,
-                page_table=inputs.page_table,
-                cu_seqlens_q=inputs.cu_seqlens_q,
-                max_seqlen_q=problem.max_seqlen_q if problem.is_packed else None,
-                num_splits=problem.num_splits,
-                **options,
-            )
-        elif problem.is_varlen:
-            attend = partial(
-                module.flash_attn_varlen_func,
-                inputs.q,
-                inputs.k,
-                inputs.v,
-                inputs.cu_seqlens_q,
-                inputs.cu_seqlens_k,
-                problem.max_seqlen_q,
-                problem.max_seqlen_k,
-                seqused_q=inputs.seqused_q,
-                seqused_k=inputs.seqused_k,
-                **options,
-            )
-        else:
-            # Queries at the end of longer keys are its KV cache's case: only there it splits keys by default.
-            cached = problem.seqlen_q < problem.seqlen_k
-            function = module.flash_attn_with_kvcache if cached else module.flash_attn_func
-            attend = partial(function, inputs.q, inputs.k, inputs.v, **options)
+        attend = interface_call(module, problem, inputs)
+        # Queries at the end of longer keys are its KV cache's case: only there it splits keys by default.
+        if not problem.is_cache and not problem.is_varlen and problem.seqlen_q < problem.seqlen_k:
+            attend = partial(module.flash_attn_with_kvcache, *attend.args, **attend.keywords)
         return lambda: (attend(), None)
 
 
