@@ -131,10 +131,6 @@ int32_t fa3_choose_splits(int64_t requested, int64_t tiles, int64_t key_blocks, 
   return fa3::choose_splits(requested, tiles, key_blocks, {sms, ctas_of_sm});
 }
 
-int32_t fa3_choose_ragged_splits(int64_t entries, int64_t tiles, int64_t key_blocks, int64_t sms, int64_t ctas_of_sm) {
-  return fa3::choose_ragged_splits(entries, tiles, key_blocks, {sms, ctas_of_sm});
-}
-
 int32_t fa3_plan(const Fa3Forward* forward, int32_t build, int32_t sms, void* params, int64_t params_bytes,
                  int32_t* variant, int64_t* tiles) {
   return status_of([&] {

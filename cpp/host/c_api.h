@@ -155,9 +155,6 @@ FA3_API int32_t fa3_plan(const Fa3Forward* forward, int32_t build, int32_t sms, 
 // driver.
 FA3_API int32_t fa3_choose_splits(int64_t requested, int64_t tiles, int64_t key_blocks, int64_t sms,
                                   int64_t ctas_of_sm);
-// As many as let one of `entries` batch entries, which may have fewer keys than that, take the whole GPU.
-FA3_API int32_t fa3_choose_ragged_splits(int64_t entries, int64_t tiles, int64_t key_blocks, int64_t sms,
-                                         int64_t ctas_of_sm);
 
 // --- driver ---------------------------------------------------------------------------------------------------------
 

@@ -172,10 +172,10 @@ void plan_splits(const Fa3Forward& f, const Fa3Variant& variant, const Device& d
                          (p.seqused_k != nullptr || p.cu_seqlens_k != nullptr);
   int32_t splits = choose_splits(f.num_splits, tiles, key_blocks, slots);
   if (is_ragged && f.num_splits == 0) {
-    // One long entry may need many splits, but all entries' rows are kept for each.
+    // One long entry may need as many splits as if it were alone, but all entries' rows are kept for each.
     constexpr int64_t kMostWorkspace = 64 << 20;
     const int64_t affordable = kMostWorkspace / std::max<int64_t>(bytes_of_split(p), 1);
-    const int32_t wanted = choose_ragged_splits(p.batch, tiles, key_blocks, slots);
+    const int32_t wanted = choose_splits(0, tiles / p.batch, key_blocks, slots);
     splits = std::max(splits, static_cast<int32_t>(std::min<int64_t>(wanted, affordable)));
   }
   const int64_t largest_grid = std::max(tiles * splits, int64_t{p.seqlen_q} * p.heads_q * p.batch);

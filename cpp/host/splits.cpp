@@ -44,8 +44,4 @@ int32_t choose_splits(int64_t requested, int64_t tiles, int64_t key_blocks, cons
   return static_cast<int32_t>(best);
 }
 
-int32_t choose_ragged_splits(int64_t entries, int64_t tiles, int64_t key_blocks, const Slots& slots) {
-  return choose_splits(0, ceil_div(tiles, entries), key_blocks, slots);
-}
-
 }  // namespace fa3

@@ -17,7 +17,4 @@ struct Slots {
 // most a split a block.
 int32_t choose_splits(int64_t requested, int64_t tiles, int64_t key_blocks, const Slots& slots);
 
-// As many as let one entry of several, whose lengths only the device knows (at most `key_blocks`), take the whole GPU.
-int32_t choose_ragged_splits(int64_t entries, int64_t tiles, int64_t key_blocks, const Slots& slots);
-
 }  // namespace fa3

@@ -14,7 +14,9 @@ from fa3_matrix.bench.problems import Problem
 from fa3_matrix.bench.random_problems import random_problems
 from fa3_matrix.bench.suites import suite_problems
 from fa3_matrix.matrix import load
-from fa3_matrix.matrix.selection import problem_class, table
+from fa3_matrix.matrix.selection import table
+
+from ..problem_classes import class_of
 
 LAYOUTS = st.builds(
     Layout,
@@ -175,19 +177,8 @@ def test_only_a_cache_has_pages():
 def test_fixed_problems_reach_every_long_tile_of_hoppers():
     """And so that the emulator ends within seconds: tests/cpp/test_emulated_kernels.py."""
     hopper = table(load(), "sm90")
-    head_dims = {index.head_dim for index in hopper}
     indices = [
-        problem_class(
-            head_dims,
-            head_dim=problem.head_dim,
-            dtype=problem.dtype,
-            seqlen_q=problem.max_seqlen_q,
-            seqlen_k=problem.max_seqlen_k,
-            group=problem.group,
-            causal=problem.causal,
-            window=problem.window,
-            layout=problem.layout,
-        )
+        class_of(hopper, problem)
         for problem in fixed_problems().values()
         if problem.scores < 40_000
     ]

@@ -14,9 +14,10 @@ from fa3_matrix.bench.inputs import Inputs
 from fa3_matrix.bench.problems import Problem
 from fa3_matrix.matrix import cmake
 from fa3_matrix.matrix.model import Variant
-from fa3_matrix.matrix.selection import problem_class, table
+from fa3_matrix.matrix.selection import table
 
 from ..forward_params import ParamsStruct, Strides
+from ..problem_classes import class_of
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -70,21 +71,7 @@ class EmulatedBuild:
 
     def variant(self, problem: Problem) -> Variant:
         """The variant that serves `problem`."""
-        return self._select(
-            problem,
-            seqlen_q=problem.max_seqlen_q,
-            seqlen_k=problem.max_seqlen_k,
-            group=problem.group,
-            causal=problem.causal,
-            window=problem.window,
-            layout=problem.layout,
-        )
-
-    def _select(self, problem: Problem, **facts: Any) -> Variant:
-        head_dims = {v.head_dim for v in self._table.values()}
-        return self._table[
-            problem_class(head_dims, head_dim=problem.head_dim, dtype=problem.dtype, **facts)
-        ]
+        return self._table[class_of(self._table, problem)]
 
     def library(self, variant: Variant) -> ctypes.CDLL:
         if variant.name not in self._libraries:
@@ -202,7 +189,9 @@ class EmulatedBuild:
         p.page_size, p.num_pages = k.shape[1], k.shape[0]
         p.capacity = k.shape[1] * (1 if table is None else table.shape[1])
         p.aligned = all(map(_aligned, (new_k, new_v, k, v)))
-        variant = self._select(problem, seqlen_q=1, seqlen_k=p.capacity, layout="paged")
+        unmasked: dict[str, Any] = {"group": 1, "causal": False, "window": (-1, -1)}
+        one_query: dict[str, Any] = {"seqlen_q": 1, "seqlen_k": p.capacity, "layout": "paged"}
+        variant = self._table[class_of(self._table, problem, **one_query, **unmasked)]
         self._run(variant, "emulate_append", p)
 
     def _run(self, variant: Variant, function: str, argument: ctypes.Structure) -> None:

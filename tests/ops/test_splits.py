@@ -10,10 +10,6 @@ def choose(requested, tiles, key_blocks, slots=(132, 2)):
     return library.load().fa3_choose_splits(requested, tiles, key_blocks, *slots)
 
 
-def choose_ragged(entries, tiles, key_blocks, slots=(132, 2)):
-    return library.load().fa3_choose_ragged_splits(entries, tiles, key_blocks, *slots)
-
-
 SLOTS = st.tuples(st.integers(1, 300), st.integers(1, 8))
 SIZES = st.tuples(st.integers(0, 10**6), st.integers(0, 10**6), SLOTS)
 
@@ -49,15 +45,7 @@ def test_short_keys_are_not_worth_a_merge():
     assert choose(0, 8, 4) == 1
 
 
-@given(entries=st.integers(1, 1000), sizes=SIZES)
-def test_one_entry_alone_is_what_ragged_entries_are_split_for(entries, sizes):
-    tiles, key_blocks, slots = sizes
-    assert choose_ragged(entries, tiles * entries, key_blocks, slots) == choose(
-        0, tiles, key_blocks, slots
-    )
-
-
 def test_one_long_entry_among_short_ones_may_take_the_gpu():
     """8 entries of 8 K/V heads, at most 16k keys in blocks of 64: one alone could use 33 of 264 slots for each head."""
     assert choose(0, 64, 256) <= 8
-    assert 16 <= choose_ragged(8, 64, 256) <= 66
+    assert 16 <= choose(0, 64 // 8, 256) <= 66

@@ -113,7 +113,6 @@ def load() -> ctypes.CDLL:
     library.fa3_activate.argtypes = (p32, i32)
     library.fa3_decide.argtypes = (i32, i32, i32, i32, i32, i64, i64, p32, p32)
     library.fa3_choose_splits.argtypes = (i64, i64, i64, i64, i64)
-    library.fa3_choose_ragged_splits.argtypes = (i64, i64, i64, i64, i64)
     library.fa3_driver_version.argtypes = (p32,)
     library.fa3_device_capability.argtypes = (i32, p32)
     return library
