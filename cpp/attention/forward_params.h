@@ -10,7 +10,7 @@
 
 namespace fa3 {
 
-inline constexpr int32_t kForwardAbiVersion = 4;
+inline constexpr int32_t kForwardAbiVersion = 5;
 inline constexpr float kWhole = __builtin_huge_valf();
 inline constexpr int32_t kTicketCounters = 16384;  // of each kernel with a persistent grid
 inline constexpr int32_t kCombineThreads = 128;    // of a combine kernel's CTA, which merges one row
@@ -28,7 +28,8 @@ struct ForwardParams {
                   // (num_pages, page_size, heads_k, head_dim) when page_table is set
   const void* v;  // as k
   void* out;      // as q; 16-byte aligned rows
-  float* lse;     // (batch, heads_q, seqlen_q), or (heads_q, total_q); natural logarithm; -inf for a row without keys
+  float* lse;     // (batch, heads_q, seqlen_q), or (heads_q, total_q); natural logarithm; -inf for a row without keys.
+                  // Null: not wanted
   Strides q_stride, k_stride, v_stride, out_stride;
   int64_t lse_batch_stride, lse_head_stride;  // elements; varlen: batch stride 0
 

@@ -120,7 +120,7 @@ typedef struct Fa3Forward {
   double softmax_scale;
   double softcap;   // 0: off
   void* out;        // as q, contiguous; not read by fa3_check
-  void* lse;        // float32 (batch, heads, seqlen), packed (heads, rows); contiguous
+  void* lse;        // float32 (batch, heads, seqlen), packed (heads, rows); contiguous; or null: not wanted
   void* workspace;  // of fa3_workspace bytes, aligned to 16
   int64_t workspace_bytes;
 } Fa3Forward;

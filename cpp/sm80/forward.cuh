@@ -148,6 +148,7 @@ struct ForwardTile {
     const uint32_t tile = shared + warp_row() * Tile::kRowBytes;
     __syncwarp();  // every lane has read its part of Q
     float* lse = p.lse + state.batch * p.lse_batch_stride + state.head * p.lse_head_stride + sequence.q_row;
+    const int lse_rows = p.lse != nullptr && lane() % 4 == 0 ? sequence.slot_q - first_row : 0;
 #pragma unroll
     for (int m = 0; m < Traits::kMmaM; ++m) {
 #pragma unroll
@@ -156,7 +157,7 @@ struct ForwardTile {
         const float total = softmax.total(m, r);
         const bool has_keys = total != 0.f && first_row + row < sequence.used_q;  // a NaN total stays visible
         const float inverse = ptx::reciprocal_approx(total);
-        if (lane() % 4 == 0 && first_row + row < sequence.slot_q) {
+        if (row < lse_rows) {
           lse[first_row + row] = has_keys ? (softmax.reference[m][r] + ptx::log2_approx(total)) * kLn2 : -INFINITY;
         }
 #pragma unroll

@@ -28,8 +28,7 @@ __device__ __forceinline__ void forward(const TmaForwardParams& params) {
   if (threadIdx.x < 128) {
     ptx::registers_lower<Traits::kProducerRegisters>();
     if (threadIdx.x != 0) return;
-    ptx::wait_for_grids_before();  // the consumers' first write comes after this thread's first load
-    ptx::let_next_grid_start();
+    ptx::follow_grids_before();  // the consumers' first write comes after this thread's first load
     Producer<Traits>(params, shared).run();
   } else {
     ptx::registers_raise<Traits::kConsumerRegisters>();

@@ -60,7 +60,7 @@ __device__ __forceinline__ void store_output(const ForwardParams& p, const Outpu
     const OutputRow target(p, tile, row + 8 * r);
     const float total = softmax.total(r);
     const bool has_keys = total != 0.f && target.attending;  // a NaN total stays visible
-    if (target.written && lane == 0)
+    if (target.written && lane == 0 && p.lse != nullptr)
       *target.lse = has_keys ? (softmax.reference(r) + ptx::log2_approx(total)) * kLn2 : -INFINITY;
     const float inverse = has_keys ? ptx::reciprocal_approx(total) : 0.f;
     if (__any_sync(~0u, not has_keys)) {  // o may be NaN there: 0 * V of an infinite V
@@ -92,7 +92,7 @@ __device__ __forceinline__ void store_empty(const ForwardParams& p, const Output
   for (int r = 0; r < 2; ++r) {
     const OutputRow target(p, tile, row + 8 * r);
     if (not target.written) continue;
-    if (lane == 0) *target.lse = -INFINITY;
+    if (lane == 0 && p.lse != nullptr) *target.lse = -INFINITY;
     for (int column = lane * 8; column < p.head_dim; column += 32)
       *reinterpret_cast<uint4*>(target.out + column) = uint4{};
   }

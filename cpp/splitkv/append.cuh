@@ -10,8 +10,7 @@ namespace fa3::splitkv {
 
 // A thread a 16-byte chunk of K and of V, in turns. Rows without a place in the cache are dropped.
 __device__ __forceinline__ void append(const AppendParams& p) {
-  ptx::wait_for_grids_before();
-  ptx::let_next_grid_start();
+  ptx::follow_grids_before();
   const int chunks = p.head_dim / 8;
   const int64_t total = int64_t{p.batch} * p.rows * p.heads * chunks;
   for (int64_t i = int64_t{blockIdx.x} * kAppendThreads + threadIdx.x; i < total;

@@ -20,8 +20,7 @@ __device__ __forceinline__ void combine(const ForwardParams& p) {
   constexpr int kColumns = kHeadDim / 32;  // of a lane
   __shared__ float outputs[kWarps][kHeadDim];
   __shared__ float totals[kWarps];
-  ptx::wait_for_grids_before();
-  ptx::let_next_grid_start();
+  ptx::follow_grids_before();
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int queries = max(p.seqlen_q, 1), rows_of_entry = queries * p.heads_q;
   const int batch = blockIdx.x / rows_of_entry, row = blockIdx.x - batch * rows_of_entry;

@@ -287,8 +287,7 @@ template <typename Traits>
 __device__ __forceinline__ void forward(const ForwardParams& p) {
   extern __shared__ __align__(128) uint8_t tiles[];
   __shared__ TileState state;
-  ptx::wait_for_grids_before();
-  ptx::let_next_grid_start();
+  ptx::follow_grids_before();
   const int group = p.heads_q / p.heads_k;
   const auto begin_round = [&](int32_t first_row) {
     state.first_row = first_row;

@@ -11,9 +11,8 @@ namespace fa3::splitkv {
 
 struct OutputRow {
   uint16_t* out;
-  float* lse;
-  int64_t index;  // of lse's element in its tensor, by which splits keep the row
-  int64_t count;  // of lse's elements
+  int64_t index;  // of its element in lse's tensor, by which splits keep the row too
+  int64_t count;  // of the elements there
 
   // `row`: in the tensor's batch entry.
   __device__ __forceinline__ OutputRow(const ForwardParams& p, int batch, int head, int64_t row) {
@@ -21,7 +20,6 @@ struct OutputRow {
         static_cast<uint16_t*>(p.out) + batch * p.out_stride.batch + row * p.out_stride.row + head * p.out_stride.head;
     index = batch * p.lse_batch_stride + head * p.lse_head_stride + row;
     count = p.cu_seqlens_q != nullptr ? p.heads_q * p.lse_head_stride : p.batch * p.lse_batch_stride;
-    lse = p.lse + index;
   }
 
   __device__ __forceinline__ float* partial_lse(const ForwardParams& p, int split) const {
@@ -39,7 +37,7 @@ struct OutputRow {
     chunk.x = ptx::pack<Element>(values[0], values[1]), chunk.y = ptx::pack<Element>(values[2], values[3]);
     chunk.z = ptx::pack<Element>(values[4], values[5]), chunk.w = ptx::pack<Element>(values[6], values[7]);
     *reinterpret_cast<uint4*>(out + column) = chunk;
-    if (column == 0) *lse = lse2 * kLn2;
+    if (column == 0 && p.lse != nullptr) p.lse[index] = lse2 * kLn2;
   }
 
   __device__ __forceinline__ void store_partial(const ForwardParams& p, int split, int column, const float (&values)[8],

@@ -9,7 +9,7 @@ import os
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from fa3_matrix.errors import Fa3Error
-from fa3_matrix.ops import operators, validate
+from fa3_matrix.ops import direct, operators, validate
 
 try:
     import torch
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 # Read once: a call is too short to look into the environment.
 _VALIDATE = os.environ.get("FA3_VALIDATE") == "1"
 
-# The default overloads of torch.ops.fa3, by name, once loaded.
+# The default overloads of torch.ops.fa3, by name, once loaded; and, where they exist, the functions that serve plain
+# calls past the dispatcher.
 _operators: dict[str, Any] = {}
+_direct: dict[str, Any] = {}
 
 
 def flash_attn_func(
@@ -87,8 +89,8 @@ def flash_attn_func(
             attention_chunk=attention_chunk or None,
             sm_margin=sm_margin or None,
         )
-    outputs = _call("fwd", (q, k, v), (), softmax_scale, causal, window_size, softcap, num_splits)
-    return outputs if return_attn_probs else outputs[0]
+    scores = (softmax_scale, causal, window_size, softcap)
+    return _call("fwd", (q, k, v), (), scores, num_splits, return_attn_probs)
 
 
 def flash_attn_varlen_func(
@@ -146,10 +148,8 @@ def flash_attn_varlen_func(
             sm_margin=sm_margin or None,
         )
     indices = (cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, max_seqlen_q, max_seqlen_k)
-    outputs = _call(
-        "varlen_fwd", (q, k, v), indices, softmax_scale, causal, window_size, softcap, num_splits
-    )
-    return outputs if return_attn_probs else outputs[0]
+    scores = (softmax_scale, causal, window_size, softcap)
+    return _call("varlen_fwd", (q, k, v), indices, scores, num_splits, return_attn_probs)
 
 
 def flash_attn_with_kvcache(
@@ -251,18 +251,9 @@ def flash_attn_with_kvcache(
     if isinstance(cache_seqlens, int):
         cache_seqlens = _filled(cache_seqlens, k_cache, page_table)
     cache = (cache_seqlens, page_table, cu_seqlens_q, max_seqlen_q)
-    outputs = _call(
-        "kvcache_fwd",
-        (q, k_cache, v_cache),
-        cache,
-        softmax_scale,
-        causal,
-        window_size,
-        softcap,
-        num_splits,
-        (k, v),
-    )
-    return outputs if return_softmax_lse else outputs[0]
+    scores = (softmax_scale, causal, window_size, softcap)
+    caches = (q, k_cache, v_cache)
+    return _call("kvcache_fwd", caches, cache, scores, num_splits, return_softmax_lse, (k, v))
 
 
 def _filled(length: int, k_cache: Any, page_table: Any) -> Any:
@@ -282,41 +273,51 @@ def _call(
     name: str,
     tensors: tuple[Any, Any, Any],
     indices: tuple[Any, ...],
-    softmax_scale: float | None,
-    causal: bool,
-    window_size: tuple[int, int],
-    softcap: float,
+    scores: tuple[float | None, bool, tuple[int, int], float],
     num_splits: int,
+    return_lse: bool,
     new: tuple[Any, Any] = (None, None),
 ) -> Any:
-    """Dispatch the operator, which checks its arguments; what is wrong is looked for here only once that has failed."""
+    """out, or (out, lse). The operator checks its arguments: what is wrong is looked for only once that has failed."""
     if not _operators:
         _load()
     try:
         q, k, v = tensors
         if _VALIDATE and indices and not torch.compiler.is_compiling():
             _validate(name, tensors, indices, new)
-        left, right = window_size
-        scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
+        softmax_scale, causal, (left, right), softcap = scores
         if name == "kvcache_fwd":
             cache_seqlens, page_table, cu_seqlens_q, max_seqlen_q = indices
             longest = q.shape[1] if cu_seqlens_q is None else max_seqlen_q
             new_rows = 0 if new[0] is None else new[0].shape[1]
             indices = (cache_seqlens, page_table, cu_seqlens_q, longest, new_rows)
+        is_traced = torch.compiler.is_compiling()
+        past_dispatcher = {} if is_traced else _direct
+        if new[0] is not None:
+            appended = (k, v, *new, cache_seqlens, page_table)
+            append_kv = past_dispatcher.get("append_kv")
+            if append_kv is None or append_kv(*appended) is None:
+                _dispatch("append_kv", appended, is_traced)
+        if past_dispatcher and not return_lse:
+            out = past_dispatcher[name](
+                q, k, v, *indices, softmax_scale, causal, left, right, softcap, num_splits
+            )
+            if out is not None:
+                return out
+        scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
         arguments = (q, k, v, *indices, scale, causal, left, right, softcap, num_splits)
-        if torch.compiler.is_compiling() or (
-            torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
-        ):
-            if new[0] is not None:
-                _operators["append_kv"](k, v, *new, cache_seqlens, page_table)
-            return _operators[name](*arguments)
-        # The autograd registration is Python: going below it saves more than half of a call.
-        with torch._C._AutoDispatchBelowAutograd():
-            if new[0] is not None:
-                _operators["append_kv"](k, v, *new, cache_seqlens, page_table)
-            return _operators[name](*arguments)
+        outputs = _dispatch(name, arguments, is_traced)
+        return outputs if return_lse else outputs[0]
     except Exception as error:
         raise operators.precise(error, _named(name, tensors, indices, new)) from None
+
+
+def _dispatch(name: str, arguments: tuple[Any, ...], is_traced: bool) -> Any:
+    if is_traced or (torch.is_grad_enabled() and any(t.requires_grad for t in arguments[:3])):
+        return _operators[name](*arguments)
+    # The autograd registration is Python: going below it saves more than half of a call.
+    with torch._C._AutoDispatchBelowAutograd():
+        return _operators[name](*arguments)
 
 
 def _validate(
@@ -348,6 +349,7 @@ def _named(
 
 def _load() -> None:
     registered = operators.load()
+    _direct.update(direct.load())
     for name in operators.NAMES:
         _operators[name] = getattr(registered, name).default
 

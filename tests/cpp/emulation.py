@@ -118,8 +118,13 @@ class EmulatedBuild:
         )
         return ctypes.CDLL(str(library))
 
-    def __call__(self, problem: Problem, inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor]:
-        """(out, lse) of the variant that serves `problem`. Raises RuntimeError if it hangs or leaves its memory."""
+    def __call__(
+        self, problem: Problem, inputs: Inputs, *, wants_lse: bool = True
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """(out, lse) of the variant that serves `problem`; unwanted, the lse is NaN.
+
+        Raises RuntimeError if the kernel hangs or leaves its memory.
+        """
         variant = self.variant(problem)
         if inputs.k_new is not None:
             self._append(problem, inputs)
@@ -138,7 +143,8 @@ class EmulatedBuild:
             inputs.page_table.shape[1] if inputs.page_table is not None else 1
         )
         p = ParamsStruct()
-        p.q, p.k, p.v, p.out, p.lse = (t.data_ptr() for t in (q, k, v, out, lse))
+        p.q, p.k, p.v, p.out = (t.data_ptr() for t in (q, k, v, out))
+        p.lse = lse.data_ptr() if wants_lse else None
         p.q_stride, p.k_stride, p.v_stride, p.out_stride = map(_strides, (q, k, v, out))
         p.lse_batch_stride, p.lse_head_stride = (0 if packed else heads_q * rows_q), rows_q
         p.cu_seqlens_q, p.cu_seqlens_k = (

@@ -106,8 +106,7 @@ __device__ uint64_t nanoseconds() {
 // A link of a chain of launches, whose result is wrong if one reads before the one before it has written.
 extern "C" __global__ void chained(uint32_t* values, uint64_t* begin_and_end) {
   if (threadIdx.x == 0) begin_and_end[0] = nanoseconds();
-  ptx::let_next_grid_start();
-  ptx::wait_for_grids_before();
+  ptx::follow_grids_before();
   const uint32_t before = values[threadIdx.x];
   for (int i = 0; i < 100; ++i) sleep(4);  // longer than a launch takes on the host
   values[threadIdx.x] = 3 * before + 1;

@@ -10,8 +10,10 @@ import shutil
 from collections.abc import Callable
 
 import pytest
+import torch
 
 from fa3_matrix.bench.correctness import Tally, run
+from fa3_matrix.bench.inputs import make_inputs
 from fa3_matrix.bench.problems import Problem
 from fa3_matrix.bench.random_problems import random_problems
 
@@ -97,6 +99,24 @@ def test_random_problems(hopper, kernel, dtype, head_dim):
 )
 def test_edges(hopper, problem):
     check(hopper, Problem.parse(problem))
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        "dense_bf16_d64_h1-1_b1_q70_k90_causal_s1",
+        "varlen_bf16_d64_h1-1_q70.70_k90.0_causal_s1",  # a tile without keys
+        "cache_bf16_d64_h2-1_b2_q1_k192_uk192.77_splits3_s1",
+        "cache_bf16_d64_h2-1_b2_q1_k192_uk192.77_splits1_s1",
+    ],
+)
+def test_the_lse_may_be_left_out(hopper, problem):
+    parsed = Problem.parse(problem)
+    inputs = make_inputs(parsed, "cpu")
+    expected, _ = hopper(parsed, inputs)
+    out, lse = hopper(parsed, inputs, wants_lse=False)
+    assert torch.equal(out, expected)
+    assert lse.isnan().all()
 
 
 @pytest.mark.parametrize(

@@ -81,10 +81,11 @@ def check_contents(wheel: Path, cell: str) -> None:
             raise BuildError(f"{wheel.name} holds no {folder}/manifest.json")
         manifest = json.loads(archive.read(f"{folder}/manifest.json"))
     libraries = {name for name in names if ".so" in Path(name).name}
-    if libraries != {"fa3_matrix/lib/libfa3_host.so", "fa3_matrix/lib/libfa3_torch.so"}:
+    expected = {f"fa3_matrix/lib/libfa3_{part}.so" for part in ("host", "torch", "direct")}
+    if libraries != expected:
         raise BuildError(
-            f"{wheel.name} must hold libfa3_host.so and libfa3_torch.so in fa3_matrix/lib and no "
-            f"other library; it holds {sorted(libraries)}"
+            f"{wheel.name} must hold the libraries {sorted(expected)} and no other; "
+            f"it holds {sorted(libraries)}"
         )
     fatbins = {name for name in names if name.endswith(".fatbin")}
     stated = {f"{folder}/{variant['file']}" for variant in manifest["variants"]}

@@ -3,7 +3,6 @@
 
 namespace fa3::ptx {
 
-inline void wait_for_grids_before() {}
-inline void let_next_grid_start() {}
+inline void follow_grids_before() {}
 
 }  // namespace fa3::ptx
