@@ -1,5 +1,6 @@
 """The matrix: what is built, for which GPU, with which toolkit. Read from ``ci/matrix.toml``."""
 
+from fa3_matrix.matrix.gate import GateLimits, GateWaiver, MarginRow, StaticLimits
 from fa3_matrix.matrix.model import (
     Arch,
     Cell,
@@ -22,7 +23,10 @@ __all__ = [
     "Arch",
     "Cell",
     "ComputeCapability",
+    "GateLimits",
+    "GateWaiver",
     "Gpu",
+    "MarginRow",
     "Matrix",
     "ProblemRow",
     "Serves",
@@ -30,6 +34,7 @@ __all__ = [
     "Sm90Options",
     "SpillWaiver",
     "SplitKvOptions",
+    "StaticLimits",
     "Suite",
     "Target",
     "Toolkit",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from fa3_matrix.errors import MatrixError
+from fa3_matrix.matrix.gate import GateLimits, GateWaiver, StaticLimits
 from fa3_matrix.matrix.suites import Suite
 from fa3_matrix.matrix.target import ComputeCapability, Target
 
@@ -316,6 +317,9 @@ class Matrix:
     suites: tuple[Suite, ...]
     all_variants: tuple[Variant, ...]
     spill_waivers: tuple[SpillWaiver, ...]
+    gate: GateLimits
+    static: StaticLimits
+    gate_waivers: tuple[GateWaiver, ...]
 
     @property
     def root(self) -> Path:

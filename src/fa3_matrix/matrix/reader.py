@@ -9,6 +9,7 @@ from typing import Any, cast
 from fa3_matrix.errors import MatrixError
 from fa3_matrix.matrix import selection
 from fa3_matrix.matrix._toml import Document, Table
+from fa3_matrix.matrix.gate import read_gate
 from fa3_matrix.matrix.model import (
     DTYPES,
     KERNELS,
@@ -82,6 +83,9 @@ def parse(text: str, path: Path = _RELATIVE) -> Matrix:
     variants = _variants(root, archs, [*cells.values(), *twins.values()])
     suites = tuple(read_suite(name, table) for name, table in root.named("suites"))
     waivers = tuple(_waiver(t, [*cells, *twins], variants) for t in root.tables("spill_waivers"))
+    limits, static, gate_waivers = read_gate(
+        root, [*cells, *twins], [v.name for v in variants], [suite.name for suite in suites]
+    )
     root.done()
     for arch in archs:
         for toolkit in toolkits.values():
@@ -101,6 +105,9 @@ def parse(text: str, path: Path = _RELATIVE) -> Matrix:
         suites=suites,
         all_variants=variants,
         spill_waivers=waivers,
+        gate=limits,
+        static=static,
+        gate_waivers=gate_waivers,
     )
 
 

@@ -1,0 +1,124 @@
+"""What the gate says: outcomes with their exit codes, and the document of a judged run."""
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import Any, Literal
+
+from fa3_matrix.gate.estimates import CellEstimate
+from fa3_matrix.gate.trials import SCHEMA, Arm, Machine
+from fa3_matrix.matrix.gate import GateLimits
+
+Verdict = Literal["pass", "fail", "inconclusive", "no-pair"]
+
+
+class Outcome(Enum):
+    """What a run as a whole comes to, in order of precedence: the first that applies is told, and is the exit code.
+
+    Incomplete comes first: all other rules are stated for the planned data, the controls' too (trials of two GPUs
+    would make them reject). Then void: a harness that sees differences where there are none has no failures to show.
+    A regression comes before what is merely undecided: it alone asks for a change to head.
+    """
+
+    INCOMPLETE = "incomplete"
+    VOID = "void"
+    FAIL = "fail"
+    INCONCLUSIVE = "inconclusive"
+    PASS = "pass"
+
+    @property
+    def exit_code(self) -> int:
+        return _EXIT_CODES[self]
+
+
+# 1 and 2 are pytest's and Python's own; these mean nothing else.
+_EXIT_CODES = {
+    Outcome.PASS: 0,
+    Outcome.FAIL: 9,
+    Outcome.INCONCLUSIVE: 10,
+    Outcome.INCOMPLETE: 11,
+    Outcome.VOID: 12,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellResult(CellEstimate):
+    """A cell's estimate in the stage that decided it, and its verdict with the reason.
+
+    ``stage``: ``screen``, ``confirm``, or ``None`` where nothing was tested. ``p``: one-sided, of that stage, for
+    H0: ratio <= 1 + margin; ``p_adjusted``: Holm's over the flagged cells, ``None`` for the others. ``screen_p`` and
+    ``screen_q``: the screen's p, and its adjustment by Benjamini and Hochberg, which ranks and fails nothing.
+    ``detectable``: the ratio that confirmation shows with 90% were every cell flagged, at this cell's spread.
+    """
+
+    stage: str | None
+    margin: float
+    budget: float
+    p: float | None = None
+    p_adjusted: float | None = None
+    screen_p: float | None = None
+    screen_q: float | None = None
+    detectable: float | None = None
+    verdict: Verdict
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ControlResult(CellEstimate):
+    """A control's estimate in one stage, and its test; see `controls.ControlTest`."""
+
+    stage: str
+    p: float | None
+    p_adjusted: float | None
+    rejected: bool
+
+
+@dataclass(frozen=True)
+class StageSummary:
+    """A stage's trials and the prior of its cells' variances (see `statistics.Prior`).
+
+    ``prior_df`` is ``None`` where it is infinite, 0 where each cell has its own variance alone, as when confirming;
+    ``prior_deviation``: of a trial's log ratio, ``None`` then.
+    """
+
+    trials: int
+    seeds: list[int]
+    prior_df: float | None
+    prior_deviation: float | None
+
+
+@dataclass(frozen=True)
+class GateResult:
+    """The document of a judged run. ``reasons``: what made the outcome, worst first; one sentence each."""
+
+    outcome: Outcome
+    reasons: list[str]
+    base: Arm
+    head: Arm
+    machine: Machine | None
+    limits: GateLimits
+    stages: dict[str, StageSummary]
+    cells: list[CellResult]
+    controls: list[ControlResult]
+
+    @property
+    def exit_code(self) -> int:
+        return self.outcome.exit_code
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many cells have each verdict."""
+        met = Counter(cell.verdict for cell in self.cells)
+        verdicts: tuple[Verdict, ...] = ("pass", "fail", "inconclusive", "no-pair")
+        return {verdict: met[verdict] for verdict in verdicts}
+
+    def as_json(self) -> dict[str, Any]:
+        """The document, of plain types; holds no NaN and no infinity."""
+        return {
+            "schema": SCHEMA,
+            "kind": "gate",
+            **asdict(self),
+            "outcome": self.outcome.value,
+            "exit_code": self.exit_code,
+            "counts": self.counts,
+        }
