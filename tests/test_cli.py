@@ -94,7 +94,8 @@ def build(tmp_path: Path) -> Path:
 def test_help_teaches_the_commands_and_the_exit_codes() -> None:
     done = fa3_matrix("--help")
     assert done.returncode == 0
-    for word in ("cells", "generate", "toolkits", "build", "report", "explain", "inspect"):
+    words = "cells", "generate", "toolkits", "build", "report", "history", "explain", "inspect"
+    for word in words:
         assert f" {word} " in done.stdout
     assert "Exit codes: 0 done; 1 it failed" in done.stdout
 
@@ -154,7 +155,12 @@ def test_generate_check_is_3_after_a_drift(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("module", "command", "extra"),
-    [("typer", "cells", "cli"), ("filelock", "toolkits", "build"), ("jinja2", "report", "cli")],
+    [
+        ("typer", "cells", "cli"),
+        ("filelock", "toolkits", "build"),
+        ("jinja2", "report", "cli"),
+        ("duckdb", "history", "history"),
+    ],
 )
 def test_a_missing_package_is_4_and_names_its_extra(module: str, command: str, extra: str) -> None:
     done = fa3_matrix(command, before=f"import sys; sys.modules[{module!r}] = None")
@@ -309,3 +315,50 @@ def test_report_of_nothing_is_written_and_shown(tmp_path: Path) -> None:
     done = fa3_matrix("report", "--build", tmp_path / "build", "--json")
     shown, stored = json.loads(done.stdout), json.loads((written / "report.json").read_text())
     assert shown["cells"].keys() == stored["cells"].keys()
+
+
+def benchmark_run(path: Path, day: int, median: float) -> None:
+    """One run of one benchmark, with the keys of pytest-benchmark's JSON that `history` reads."""
+    path.write_text(
+        json.dumps(
+            {
+                "datetime": f"2026-11-{day:02}T12:00:00+00:00",
+                "version": "5.3.1",
+                "commit_info": {"id": "0123456789abcdef", "dirty": True},
+                "machine_info": {"gpu": {"gpu": "NVIDIA H200", "uuid": "GPU-1"}},
+                "benchmarks": [
+                    {
+                        "fullname": "cases.py::test_forward[tiny]",
+                        "extra_info": {"cell": "sm90-cu133"},
+                        "stats": {"median": median, "iqr": 1e-6},
+                    }
+                ],
+            }
+        )
+    )
+
+
+def test_history_compares_the_latest_run_and_names_what_it_skipped(tmp_path: Path) -> None:
+    for day, median in ((1, 1.0e-3), (2, 100e-6), (3, 102e-6), (4, 110e-6)):
+        benchmark_run(tmp_path / f"{day}.json", day, median)
+    (tmp_path / "other.json").write_text("[]")
+    done = fa3_matrix("history", tmp_path, "--previous", "2")
+    assert done.returncode == 0, done.stderr
+    _, row = done.stdout.splitlines()
+    assert row.split() == [
+        *("cases.py::test_forward[tiny]", "sm90-cu133", "NVIDIA", "H200"),
+        *("2026-11-04T12:00:00+00:00", "0123456789ab+", "110.0", "1.0", "2", "101.0", "+8.9%"),
+    ]
+    assert done.stderr.startswith(f"skipped {tmp_path}/other.json: ")
+
+    shown = json.loads(fa3_matrix("history", tmp_path, "--json").stdout)
+    assert (shown["schema"], shown["kind"]) == (1, "history")
+    assert [len(series["points"]) for series in shown["series"]] == [4]
+    assert list(shown["skipped"]) == [f"{tmp_path}/other.json"]
+
+
+def test_history_of_nothing_is_1_and_says_what_to_do(tmp_path: Path) -> None:
+    done = fa3_matrix("history", tmp_path / "nowhere")
+    assert done.returncode == 1
+    assert "holds no results of pytest-benchmark; `python -m fa3_matrix.bench run`" in done.stderr
+    assert fa3_matrix("history", tmp_path, "--previous", "0").returncode == 2

@@ -16,7 +16,7 @@ from fa3_matrix.errors import BuildError, MatrixError
 
 ROOT = Path(__file__).parents[1]
 CELL = {"cmake.define.FA3_CELL": "sm90-cu133"}
-LIBRARIES = ("fa3_matrix/lib/libfa3_host.so", "fa3_matrix/lib/libfa3_torch.so")
+LIBRARIES = tuple(f"fa3_matrix/lib/libfa3_{part}.so" for part in ("host", "torch", "direct"))
 NAME = "fa3_matrix-0.1.0+cu133.sm90-py3-none-manylinux_2_35_x86_64.whl"
 
 

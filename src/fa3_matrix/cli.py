@@ -222,6 +222,49 @@ def report(
 
 
 @app.command()
+def history(
+    folder: Annotated[
+        Path, typer.Argument(help="Folder of pytest-benchmark's JSON files, one of each run.")
+    ] = Path("build/results/raw"),
+    previous: Annotated[
+        int, typer.Option(min=1, help="Runs before the latest that it is compared with.")
+    ] = 10,
+    as_json: AsJson = False,
+) -> None:
+    """Show what became of each benchmark from run to run.
+
+    A row is the latest run of a benchmark, build and GPU beside the median of the runs before it.
+    Runs of different days are no pair: this shows a drift, never a verdict. Files that are not
+    pytest-benchmark's are skipped and named.
+    """
+    with _stage("history"):
+        from fa3_matrix.bench import history as stage
+    found = stage.read(folder, previous=previous)
+    if as_json:
+        print(json.dumps(found.as_json()))
+        return
+    for path, reason in found.skipped.items():
+        print(f"skipped {path}: {reason}", file=sys.stderr)
+    rows = [
+        {
+            "benchmark": series.benchmark,
+            "build": series.cell or "",
+            "gpu": series.gpu or "",
+            "started": series.latest.started,
+            "commit": (series.latest.commit or "")[:12] + ("+" if series.latest.dirty else ""),
+            "median": f"{series.latest.median_us:.1f}",
+            "iqr": f"{series.latest.iqr_us:.1f}",
+            "previous": series.previous,
+            "before": "" if series.previous_us is None else f"{series.previous_us:.1f}",
+            "change": "" if series.change is None else f"{series.change:+.1%}",
+        }
+        for series in found.series
+    ]
+    headings = ["benchmark", "build", "GPU", "latest run", "commit", "median us", "IQR us"]
+    _print_table([*headings, "runs before", "their median us", "change"], rows)
+
+
+@app.command()
 def explain(
     seqlen_q: Annotated[int, typer.Option(help="Queries; of a varlen call max_seqlen_q.")],
     head_dim: Annotated[int, typer.Option(help="A multiple of 8, at most 256.")],

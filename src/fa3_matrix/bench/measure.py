@@ -114,12 +114,16 @@ def rotating_inputs(problem: Problem, device: str) -> list[Inputs]:
     ]
 
 
-def check(problem: Problem, contenders: Sequence[Contender], inputs: Inputs) -> dict[str, str]:
+def check(
+    problem: Problem, contenders: Sequence[Contender], inputs: Inputs, *, most: int | None = None
+) -> dict[str, str]:
     """Holds each contender's output on `inputs` against the fp32 reference; says what is wrong, by name.
 
-    The time of a wrong result means nothing, and one that refuses the problem has none.
+    Of a problem with more than `most` scores a part is held (default: as for correctness). The time of a wrong result
+    means nothing, and one that refuses the problem has none.
     """
-    window = Window(problem, appended(problem, inputs))
+    after = appended(problem, inputs)
+    window = Window(problem, after, most) if most else Window(problem, after)
     padded = window.padded()
     with full_precision_products():
         exact = Checked(*attention(problem, padded, torch.float32))

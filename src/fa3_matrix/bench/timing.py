@@ -97,6 +97,37 @@ class Samples:
         return (high - low) / self.median
 
 
+@dataclass(frozen=True)
+class Work:
+    """What one sample of each arm runs: `calls` calls in one "graph" or as many "launch"es."""
+
+    calls: int
+    mode: str
+    _bodies: dict[str, Callable[[], None]]
+
+    @classmethod
+    def of(
+        cls, arms: Sequence[Arm], clock: Clock, sample_seconds: float, least_calls: int = 1
+    ) -> "Work":
+        """As many calls as take the fastest arm about `sample_seconds`; see `interleave`."""
+        fastest = min(_estimate(arm, clock, least_calls) for arm in arms)
+        calls = max(least_calls, min(round(sample_seconds / fastest), _MOST_CALLS), 1)
+        graphs = isinstance(clock, CudaClock) and fastest < GRAPH_BELOW_SECONDS
+        make = _graph if graphs else _launches
+        bodies = {arm.name: make(arm, calls) for arm in arms}
+        return cls(calls, "graph" if graphs else "launch", bodies)
+
+    def sample(self, arm: Arm, clock: Clock) -> tuple[Any, Any]:
+        """Enqueue a sample; return its marks."""
+        arm.prepare()
+        # Untimed: while it runs the host enqueues the timed work, which then starts without a gap. Of the inputs that
+        # come last, so that the first timed ones aren't in the cache.
+        arm.call(-1)
+        begin = clock.mark()
+        self._bodies[arm.name]()
+        return begin, clock.mark()
+
+
 def interleave(
     arms: Sequence[Arm],
     *,
@@ -112,25 +143,15 @@ def interleave(
         order: shuffles the arms of a round.
         least_calls: of a sample; give the number of inputs that `Arm.call` rotates among.
     """
-    fastest = min(_estimate(arm, clock, least_calls) for arm in arms)
-    calls = max(least_calls, min(round(sample_seconds / fastest), _MOST_CALLS), 1)
-    graphs = isinstance(clock, CudaClock) and fastest < GRAPH_BELOW_SECONDS
-    bodies = {arm.name: _graph(arm, calls) if graphs else _launches(arm, calls) for arm in arms}
+    work = Work.of(arms, clock, sample_seconds, least_calls)
     marks: dict[str, list[tuple[Any, Any]]] = {arm.name: [] for arm in arms}
     for _ in range(rounds):
         for arm in order.sample(list(arms), len(arms)):
-            arm.prepare()
-            # Untimed: while it runs the host enqueues the timed work, which then starts without a gap.
-            arm.call(0)
-            begin = clock.mark()
-            bodies[arm.name]()
-            marks[arm.name].append((begin, clock.mark()))
+            marks[arm.name].append(work.sample(arm, clock))
         # Bounds the work in flight.
         clock.wait()
     return {
-        name: Samples(
-            [clock.seconds(*pair) / calls for pair in pairs], calls, "graph" if graphs else "launch"
-        )
+        name: Samples([clock.seconds(*pair) / work.calls for pair in pairs], work.calls, work.mode)
         for name, pairs in marks.items()
     }
 
