@@ -129,6 +129,27 @@ for _arch in MATRIX.archs:
 
 
 @nox.session
+def compare(session: nox.Session) -> None:
+    """Time two builds side by side: -- A B, each a cell, a build folder, a wheel, or a git revision with --cell."""
+    install(session, CUDA_TORCH, extras="build,bench,gate")
+    call(session, "gate", "compare", *session.posargs)
+
+
+@nox.session
+def gate(session: nox.Session) -> None:
+    """Judge head's times against base's on this GPU: -- --base origin/main. Exit codes: docs/gate.md."""
+    install(session, CUDA_TORCH, extras="build,bench,gate")
+    call(session, "gate", "run", *session.posargs)
+
+
+@nox.session(name="static-gate")
+def static_gate(session: nox.Session) -> None:
+    """Judge head's builds against base's without a GPU: spills, occupancy, size, build time."""
+    install(session, extras="build,gate")
+    call(session, "gate", "static", *session.posargs)
+
+
+@nox.session
 def report(session: nox.Session) -> None:
     """Write build/report from what has been built and run so far."""
     install(session, extras="build,cli")

@@ -124,7 +124,7 @@ def test_a_fit_wheel(tmp_path: Path):
     [
         ("fa3_matrix-0.1.0-cp311-cp311-linux_x86_64.whl", {}, "py3-none-manylinux"),
         (NAME, {"files": (*LIBRARIES, "fa3_matrix.libs/libcuda-1.so.1")}, "libcuda"),
-        (NAME, {"files": ()}, "no other library"),
+        (NAME, {"files": ()}, "and no other"),
         (NAME, {"fatbins": ("v.fatbin", "stray.fatbin")}, "stray.fatbin"),
         (NAME, {"fatbins": ()}, "v.fatbin"),
         (NAME, {"padding": 3_000_000}, "budget is 5000000"),

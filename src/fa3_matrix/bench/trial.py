@@ -21,9 +21,11 @@ The document, one for each head::
              the pair does not count, or null)
 """
 
+import argparse
 import random
+import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +33,8 @@ from shutil import copytree
 
 import torch
 
+from fa3_matrix import _json
+from fa3_matrix._progress import progress
 from fa3_matrix.bench import machine
 from fa3_matrix.bench.builds import BuildArm
 from fa3_matrix.bench.measure import Contender, check, rotating_inputs
@@ -39,49 +43,32 @@ from fa3_matrix.bench.results import Document, Stopwatch
 from fa3_matrix.bench.sensors import Sensors
 from fa3_matrix.bench.session import manifest_sha256
 from fa3_matrix.bench.timing import Arm, Clock, CudaClock, Work
-from fa3_matrix.build import VariantRecord
+from fa3_matrix.bench.trial_plan import Plan, PlannedCell
+from fa3_matrix.errors import BenchError, Fa3Error
 
 # The clock's grid of 0.5 us is then 0.05% of a sample.
 _SAMPLE_SECONDS = 1e-3
 # The reference of a whole 16k-token problem would take longer than its pairs.
 _CHECKED_SCORES = 2**26
-# Every so many cells have a twin, the first one among them.
-_TWIN_EVERY = 10
 _MOST_PLACEMENT_BYTES = 2**28
 
-BASE = "base"
-TWIN = "twin"
+_TWIN = "twin"  # a copy of the base
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What a trial is of.
-
-    Args:
-        heads: build folders by the names that their documents get.
-        problems: with the suite that each is of.
-        pairs: of each cell.
-        twins: time a copy of the base against the base on some cells, as a control.
-    """
-
-    base: Path
-    heads: Mapping[str, Path]
-    problems: Sequence[tuple[str, Problem]]
-    stage: str
-    number: int
-    seed: int
-    pairs: int
-    mode: str = "cold"
-    twins: bool = True
-
-
-def run(plan: Plan, *, progress: Callable[[int], None] = lambda _: None) -> list[Document]:
+def run(plan: Plan, *, report: Callable[[int, int], None] = lambda _, __: None) -> list[Document]:
     """Times everything in `plan` on the current GPU; one document for each head.
 
-    Raises BenchError when a build serves none of a problem's class.
+    Args:
+        report: called with the number of problems done, and of all.
+
+    Raises:
+        BenchError: a build serves none of a problem's class.
     """
     watch = Stopwatch()
     order = random.Random(plan.seed)
+    wanted: dict[tuple[str, str], list[PlannedCell]] = {}
+    for planned in plan.cells:
+        wanted.setdefault((planned.suite, planned.problem), []).append(planned)
     with _arms(plan) as arms:
         load_order = order.sample(list(arms), len(arms))
         for name in load_order:
@@ -90,23 +77,14 @@ def run(plan: Plan, *, progress: Callable[[int], None] = lambda _: None) -> list
             order.randrange(_MOST_PLACEMENT_BYTES), dtype=torch.uint8, device="cuda"
         )
         here = machine.describe()
-        sensors = Sensors(here["uuid"])
-        trial = _Trial(plan, arms, order, CudaClock(), sensors)
+        trial = _Trial(plan, arms, order, CudaClock(), Sensors(here["uuid"]))
         cells: dict[str, list[Document]] = {name: [] for name in plan.heads}
-        numbered = list(enumerate(plan.problems))
-        for done, (index, (suite, problem)) in enumerate(order.sample(numbered, len(numbered))):
-            twin = plan.twins and index % _TWIN_EVERY == 0
-            for name, timed in trial.cell(suite, problem, twin=twin).items():
-                for head in plan.heads if name == TWIN else [name]:
-                    cells[head].append(timed)
-            progress(done + 1)
+        for done, key in enumerate(order.sample(list(wanted), len(wanted))):
+            with torch.no_grad():
+                for name, timed in trial.time(wanted[key]):
+                    cells[name].append(timed)
+            report(done + 1, len(wanted))
         del placement
-    gpu = {
-        "name": here["gpu"],
-        "uuid": here["uuid"],
-        "driver": here["driver"],
-        "torch": here["torch"],
-    }
     return [
         {
             "schema": 1,
@@ -117,10 +95,15 @@ def run(plan: Plan, *, progress: Callable[[int], None] = lambda _: None) -> list
             "started": watch.started,
             "seconds": watch.seconds(),
             "arms": {
-                "base": _identity(BASE, arms[BASE]),
-                "head": _identity(name, arms[name]),
+                "base": identity(plan.base_name, arms[plan.base_name]),
+                "head": identity(name, arms[name]),
             },
-            "gpu": gpu,
+            "gpu": {
+                "name": here["gpu"],
+                "uuid": here["uuid"],
+                "driver": here["driver"],
+                "torch": here["torch"],
+            },
             "load_order": load_order,
             "cells": cells[name],
         }
@@ -128,19 +111,25 @@ def run(plan: Plan, *, progress: Callable[[int], None] = lambda _: None) -> list
     ]
 
 
+def identity(name: str, arm: BuildArm) -> Document:
+    """How documents name an arm."""
+    return {"name": name, "cell": arm.name, "manifest_sha256": manifest_sha256(arm.folder)}
+
+
 @contextmanager
 def _arms(plan: Plan) -> Iterator[dict[str, BuildArm]]:
-    """The base, the heads, and a copy of the base, which the driver loads as another module."""
-    with tempfile.TemporaryDirectory(prefix="fa3-twin-") as folder:
-        arms = {BASE: BuildArm.open(plan.base)}
-        arms |= {name: BuildArm.open(path) for name, path in plan.heads.items()}
-        if plan.twins:
-            arms[TWIN] = BuildArm.open(Path(copytree(arms[BASE].folder, Path(folder, "fa3"))))
+    """The base, the heads, and a twin if one is planned. No two are of one folder: each is a module of its own."""
+    with tempfile.TemporaryDirectory(prefix="fa3-copies-") as copies:
+        base = BuildArm.open(plan.base)
+        arms = {plan.base_name: base}
+        opened = {name: BuildArm.open(path) for name, path in plan.heads.items()}
+        if any(cell.control == "twin" for cell in plan.cells):
+            opened[_TWIN] = base
+        for number, (name, arm) in enumerate(opened.items()):
+            if arm.folder in [other.folder for other in arms.values()]:
+                arm = BuildArm.open(Path(copytree(arm.folder, Path(copies, str(number)))))
+            arms[name] = arm
         yield arms
-
-
-def _identity(name: str, arm: BuildArm) -> Document:
-    return {"name": name, "cell": arm.name, "manifest_sha256": manifest_sha256(arm.folder)}
 
 
 @dataclass
@@ -172,83 +161,106 @@ class _Trial:
         self._clock = clock
         self._sensors = sensors
 
-    def cell(self, suite: str, problem: Problem, *, twin: bool) -> dict[str, Document]:
-        """A cell for each head, and for the twin if asked."""
-        names = [BASE, *self._plan.heads, *([TWIN] if twin else [])]
-        contenders = [
-            Contender(name, Contender.of_build(self._arms[name]).prepare, self._arms[name].use)
-            for name in self._order.sample(names, len(names))
-        ]
-        with torch.no_grad():
-            inputs = rotating_inputs(problem, "cuda")
-            if self._plan.mode == "hot":
-                del inputs[1:]
-            faults = check(problem, contenders, inputs[0], most=_CHECKED_SCORES)
-            arms = {c.name: c.timed(problem, inputs) for c in contenders if c.name not in faults}
-            against = [name for name in names if name != BASE and name in arms]
-            work, pairs = None, {name: _Pairs() for name in against}
-            if BASE in arms and against:
-                work = Work.of(list(arms.values()), self._clock, _SAMPLE_SECONDS)
-                for _ in range(self._plan.pairs):
-                    for name in self._order.sample(against, len(against)):
-                        self._pair(work, arms[BASE], arms[name], pairs[name])
-        return {
-            name: {
-                "suite": suite,
-                "problem": problem.id,
+    def time(self, planned: list[PlannedCell]) -> Iterator[tuple[str, Document]]:
+        """Cells of one problem, with the head that each is of; a twin's is of all of them."""
+        problem = Problem.parse(planned[0].problem)
+        base, heads = self._plan.base_name, list(self._plan.heads)
+        opponents = {
+            name: cell
+            for cell in planned
+            for name in ([_TWIN] if cell.control == "twin" else heads)
+        }
+        faults, calls, pairs = self._measure(problem, base, list(opponents))
+        for name, cell in opponents.items():
+            document = {
+                "suite": cell.suite,
+                "problem": cell.problem,
                 "label": problem.label,
                 "variant": {
-                    "base": self._variant(BASE, problem),
+                    "base": self._variant(base, problem),
                     "head": self._variant(name, problem),
                 },
-                "control": self._control(name, problem),
+                "control": cell.control,
                 "mode": self._plan.mode,
-                "calls": work.calls if work else 0,
-                "failed": _fault(faults, name),
-                "pairs": vars(pairs.get(name, _Pairs()) if work else _Pairs()),
+                "calls": calls,
+                "failed": next(
+                    (f"{arm}: {faults[arm]}" for arm in (base, name) if arm in faults), None
+                ),
+                "pairs": vars(pairs.get(name, _Pairs())),
             }
+            for head in heads if name == _TWIN else [name]:
+                yield head, document
+
+    def _measure(
+        self, problem: Problem, base: str, opponents: list[str]
+    ) -> tuple[dict[str, str], int, dict[str, _Pairs]]:
+        """What is wrong with arms' outputs, calls a sample, and the pairs of each opponent without a fault."""
+        names = self._order.sample([base, *opponents], len(opponents) + 1)
+        contenders = [
+            Contender(name, Contender.of_build(self._arms[name]).prepare, self._arms[name].use)
             for name in names
-            if name != BASE
-        }
+        ]
+        inputs = rotating_inputs(problem, "cuda")
+        if self._plan.mode == "hot":
+            del inputs[1:]
+        faults = check(problem, contenders, inputs[0], most=_CHECKED_SCORES)
+        arms = {c.name: c.timed(problem, inputs) for c in contenders if c.name not in faults}
+        pairs = {name: _Pairs() for name in opponents if name in arms}
+        if base not in arms or not pairs:
+            return faults, 0, {}
+        work = Work.of(list(arms.values()), self._clock, _SAMPLE_SECONDS)
+        for _ in range(self._plan.pairs):
+            for name in self._order.sample(list(pairs), len(pairs)):
+                self._pair(work, arms[base], arms[name], pairs[name])
+        return faults, work.calls, pairs
 
     def _pair(self, work: Work, base: Arm, head: Arm, pairs: _Pairs) -> None:
         nanoseconds: dict[str, float] = {}
         mhz: dict[str, int | None] = {}
-        arms = self._order.sample([(BASE, base), ("head", head)], 2)
+        arms = self._order.sample([("base", base), ("head", head)], 2)
         for side, arm in arms:
             marks = work.sample(arm, self._clock)
             self._clock.wait()
             mhz[side] = self._sensors.sm_mhz()
             nanoseconds[side] = self._clock.seconds(*marks) / work.calls * 1e9
         pairs.first.append(arms[0][0])
-        pairs.base_ns.append(round(nanoseconds[BASE], 2))
+        pairs.base_ns.append(round(nanoseconds["base"], 2))
         pairs.head_ns.append(round(nanoseconds["head"], 2))
-        pairs.base_mhz.append(mhz[BASE])
+        pairs.base_mhz.append(mhz["base"])
         pairs.head_mhz.append(mhz["head"])
         pairs.watts.append(self._sensors.watts())
         pairs.celsius.append(self._sensors.celsius())
         pairs.dropped.append(self._sensors.disturbance())
 
-    def _record(self, name: str, problem: Problem) -> VariantRecord:
-        return self._arms[name].variant(problem)
-
     def _variant(self, name: str, problem: Problem) -> str:
-        return self._record(name, problem).name
-
-    def _control(self, name: str, problem: Problem) -> str | None:
-        if name == TWIN:
-            return "twin"
-        if self._plan.stage == "calibrate":
-            return None  # equal code is then what is measured
-        base, head = (
-            self._record(BASE, problem).sass.sha256,
-            self._record(name, problem).sass.sha256,
-        )
-        return "same-sass" if base and base == head else None
+        return self._arms[name].variant(problem).name
 
 
-def _fault(faults: Mapping[str, str], name: str) -> str | None:
-    for side, arm in ((BASE, BASE), ("head", name)):
-        if arm in faults:
-            return f"{side}: {faults[arm]}"
-    return None
+def main() -> int:
+    """Time the plan in one file and write the documents to another; 2: it could not be done, stderr says why."""
+    parser = argparse.ArgumentParser(prog="python -m fa3_matrix.bench.trial")
+    parser.add_argument("plan", type=Path, help="see fa3_matrix.bench.trial_plan")
+    parser.add_argument("out", type=Path, help='{"trials": [a document for each head]}')
+    parser.add_argument(
+        "--on-signal",
+        action="store_true",
+        help="begin when a line arrives on stdin; load until then",
+    )
+    arguments = parser.parse_args()
+    try:
+        plan = Plan.read(arguments.plan)
+        if arguments.on_signal and not sys.stdin.readline():
+            raise BenchError("stdin ended before the line that starts the trial")
+        reason = machine.why_no_gpu()
+        if reason:
+            raise BenchError(f"a trial needs a GPU: {reason}")
+        with progress(f"{plan.stage} trial {plan.number}", unit="problems") as shown:
+            _json.write_atomic(arguments.out, {"trials": run(plan, report=shown.update)})
+    except Fa3Error as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

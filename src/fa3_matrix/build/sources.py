@@ -16,6 +16,8 @@ from fa3_matrix._progress import progress
 from fa3_matrix.build.driver import Build, build_cell
 from fa3_matrix.errors import BuildError
 
+_BUILT_FROM = ("cpp", "cmake", "ci", "src", "CMakeLists.txt", "CMakePresets.json")
+
 
 def build_revision(revision: str, cell: str, root: Path | None = None) -> Build:
     """A cell of a git revision, built by that revision's own `nox` session in a copy of its tree.
@@ -56,10 +58,16 @@ def build_changed(
     """
     root = root or matrix.load().root
     folder = root / "build" / "changed" / name
-    listed = _git(
-        root, "ls-files", "-z", "cpp", "cmake", "ci", "src", "CMakeLists.txt", "CMakePresets.json"
-    )
-    files = {file: (root / file).read_bytes() for file in listed.decode().split("\0") if file}
+    copy_changed(root, folder, replacements)
+    return build_cell(cell, root=folder)
+
+
+def copy_changed(root: Path, folder: Path, replacements: Sequence[Replacement]) -> None:
+    """Copy what a build takes of the tracked files of `root`, with `replacements` made; see `build_changed`."""
+    listed = _git(root, "ls-files", "-z", "--", *_BUILT_FROM).decode()
+    files = {
+        file: (root / file).read_bytes() for file in listed.split("\0") if (root / file).is_file()
+    }
     for change in replacements:
         text = files[change.file].decode()
         if text.count(change.old) != 1:
@@ -67,13 +75,15 @@ def build_changed(
                 f"{change.file} has {text.count(change.old)} times, not once: {change.old}"
             )
         files[change.file] = text.replace(change.old, change.new).encode()
+    for left in folder.glob("cpp/**/*"):
+        if left.is_file() and str(left.relative_to(folder)) not in files:
+            left.unlink()
     for file, content in files.items():
         path = folder / file
         # Unchanged files keep their time, so that nothing is compiled again for nothing.
         if not path.is_file() or path.read_bytes() != content:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
-    return build_cell(cell, root=folder)
 
 
 def _export(root: Path, tree: str, folder: Path) -> None:
