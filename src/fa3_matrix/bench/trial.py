@@ -25,7 +25,7 @@ import argparse
 import random
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,63 +52,7 @@ _SAMPLE_SECONDS = 1e-3
 _CHECKED_SCORES = 2**26
 _MOST_PLACEMENT_BYTES = 2**28
 
-_TWIN = "twin"  # a copy of the base
-
-
-def run(plan: Plan, *, report: Callable[[int, int], None] = lambda _, __: None) -> list[Document]:
-    """Times everything in `plan` on the current GPU; one document for each head.
-
-    Args:
-        report: called with the number of problems done, and of all.
-
-    Raises:
-        BenchError: a build serves none of a problem's class.
-    """
-    watch = Stopwatch()
-    order = random.Random(plan.seed)
-    wanted: dict[tuple[str, str], list[PlannedCell]] = {}
-    for planned in plan.cells:
-        wanted.setdefault((planned.suite, planned.problem), []).append(planned)
-    with _arms(plan) as arms:
-        load_order = order.sample(list(arms), len(arms))
-        for name in load_order:
-            arms[name].use()
-        placement = torch.empty(
-            order.randrange(_MOST_PLACEMENT_BYTES), dtype=torch.uint8, device="cuda"
-        )
-        here = machine.describe()
-        trial = _Trial(plan, arms, order, CudaClock(), Sensors(here["uuid"]))
-        cells: dict[str, list[Document]] = {name: [] for name in plan.heads}
-        for done, key in enumerate(order.sample(list(wanted), len(wanted))):
-            with torch.no_grad():
-                for name, timed in trial.time(wanted[key]):
-                    cells[name].append(timed)
-            report(done + 1, len(wanted))
-        del placement
-    return [
-        {
-            "schema": 1,
-            "kind": "trial",
-            "stage": plan.stage,
-            "number": plan.number,
-            "seed": plan.seed,
-            "started": watch.started,
-            "seconds": watch.seconds(),
-            "arms": {
-                "base": identity(plan.base_name, arms[plan.base_name]),
-                "head": identity(name, arms[name]),
-            },
-            "gpu": {
-                "name": here["gpu"],
-                "uuid": here["uuid"],
-                "driver": here["driver"],
-                "torch": here["torch"],
-            },
-            "load_order": load_order,
-            "cells": cells[name],
-        }
-        for name in plan.heads
-    ]
+_TWIN = "twin of the base"
 
 
 def identity(name: str, arm: BuildArm) -> Document:
@@ -146,22 +90,78 @@ class _Pairs:
     dropped: list[str | None] = field(default_factory=list)
 
 
-class _Trial:
-    def __init__(
-        self,
-        plan: Plan,
-        arms: Mapping[str, BuildArm],
-        order: random.Random,
-        clock: Clock,
-        sensors: Sensors,
-    ) -> None:
-        self._plan = plan
-        self._arms = arms
-        self._order = order
-        self._clock = clock
-        self._sensors = sensors
+class Trial:
+    """What a plan asks for, on the current GPU.
 
-    def time(self, planned: list[PlannedCell]) -> Iterator[tuple[str, Document]]:
+    Args:
+        device, clock: as `fa3_matrix.bench.measure.measure` has them.
+    """
+
+    def __init__(self, plan: Plan, device: str = "cuda", clock: Clock | None = None) -> None:
+        self._plan = plan
+        self._device = device
+        self._clock = clock or CudaClock()
+        self._order = random.Random(plan.seed)
+        self._arms: dict[str, BuildArm] = {}
+        self._sensors = Sensors("")
+
+    def run(self, report: Callable[[int, int], None] = lambda _, __: None) -> list[Document]:
+        """Times everything; one document for each head.
+
+        Args:
+            report: called with the number of problems done, and of all.
+
+        Raises:
+            BenchError: a build serves none of a problem's class.
+        """
+        watch, plan, order = Stopwatch(), self._plan, self._order
+        wanted: dict[tuple[str, str], list[PlannedCell]] = {}
+        for planned in plan.cells:
+            wanted.setdefault((planned.suite, planned.problem), []).append(planned)
+        cells: dict[str, list[Document]] = {name: [] for name in plan.heads}
+        with _arms(plan) as self._arms, torch.no_grad():
+            load_order = order.sample(list(self._arms), len(self._arms))
+            for name in load_order:
+                self.contender(name).use()
+            placement = torch.empty(
+                order.randrange(_MOST_PLACEMENT_BYTES), dtype=torch.uint8, device=self._device
+            )
+            here = machine.describe()
+            self._sensors = Sensors(here.get("uuid", ""))
+            for done, key in enumerate(order.sample(list(wanted), len(wanted))):
+                for name, timed in self._time(wanted[key]):
+                    cells[name].append(timed)
+                report(done + 1, len(wanted))
+            del placement
+            identities = {name: identity(name, arm) for name, arm in self._arms.items()}
+        return [
+            {
+                "schema": 1,
+                "kind": "trial",
+                "stage": plan.stage,
+                "number": plan.number,
+                "seed": plan.seed,
+                "started": watch.started,
+                "seconds": watch.seconds(),
+                "arms": {"base": identities[plan.base_name], "head": identities[name]},
+                "gpu": {
+                    "name": here["gpu"],
+                    "uuid": here.get("uuid"),
+                    "driver": here.get("driver"),
+                    "torch": here.get("torch"),
+                },
+                "load_order": load_order,
+                "cells": cells[name],
+            }
+            for name in plan.heads
+        ]
+
+    def contender(self, name: str) -> Contender:
+        """An arm, under its name in this trial."""
+        arm = self._arms[name]
+        return Contender(name, Contender.of_build(arm).prepare, arm.use)
+
+    def _time(self, planned: list[PlannedCell]) -> Iterator[tuple[str, Document]]:
         """Cells of one problem, with the head that each is of; a twin's is of all of them."""
         problem = Problem.parse(planned[0].problem)
         base, heads = self._plan.base_name, list(self._plan.heads)
@@ -196,11 +196,8 @@ class _Trial:
     ) -> tuple[dict[str, str], int, dict[str, _Pairs]]:
         """What is wrong with arms' outputs, calls a sample, and the pairs of each opponent without a fault."""
         names = self._order.sample([base, *opponents], len(opponents) + 1)
-        contenders = [
-            Contender(name, Contender.of_build(self._arms[name]).prepare, self._arms[name].use)
-            for name in names
-        ]
-        inputs = rotating_inputs(problem, "cuda")
+        contenders = [self.contender(name) for name in names]
+        inputs = rotating_inputs(problem, self._device)
         if self._plan.mode == "hot":
             del inputs[1:]
         faults = check(problem, contenders, inputs[0], most=_CHECKED_SCORES)
@@ -255,7 +252,7 @@ def main() -> int:
         if reason:
             raise BenchError(f"a trial needs a GPU: {reason}")
         with progress(f"{plan.stage} trial {plan.number}", unit="problems") as shown:
-            _json.write_atomic(arguments.out, {"trials": run(plan, report=shown.update)})
+            _json.write_atomic(arguments.out, {"trials": Trial(plan).run(shown.update)})
     except Fa3Error as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

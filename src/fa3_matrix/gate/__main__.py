@@ -15,6 +15,7 @@ from typing import Any
 from fa3_matrix import _json
 from fa3_matrix._progress import progress
 from fa3_matrix.bench import machine
+from fa3_matrix.build import build_cell
 from fa3_matrix.errors import BenchError, Fa3Error
 from fa3_matrix.gate import static
 from fa3_matrix.gate.arms import NamedBuild, resolve
@@ -94,7 +95,7 @@ def _add_arms(parser: argparse.ArgumentParser) -> None:
         help="a build, as for compare; of a git revision its merge base with HEAD is built (default origin/main)",
     )
     parser.add_argument(
-        "--head", help="a build, as for compare (default: the cell as it is built here)"
+        "--head", help="a build, as for compare (default: this checkout's, built now)"
     )
     parser.add_argument("--cell", help="default: this GPU's, by the newest toolkit")
 
@@ -118,7 +119,7 @@ def _run(options: argparse.Namespace, matrix: Matrix) -> int:
     from fa3_matrix.gate import run  # needs torch and scipy
 
     cell = options.cell or _cell_of_this_gpu(matrix)
-    base, head = _base(options, cell, matrix), resolve(options.head or cell, cell, matrix)
+    base, head = _base(options, cell, matrix), _head(options, cell, matrix)
     seed = _seed(options)
     try:
         with progress("gate", unit="trials") as shown:
@@ -183,7 +184,7 @@ def _static(options: argparse.Namespace, matrix: Matrix) -> int:
         static.Pair(
             name,
             _base(options, name, matrix).manifest,
-            resolve(options.head or name, name, matrix).manifest,
+            _head(options, name, matrix).manifest,
         )
         for name in names
     ]
@@ -272,6 +273,12 @@ def _base(options: argparse.Namespace, cell: str, matrix: Matrix) -> NamedBuild:
     # Not a revision: a folder, a wheel or a cell.
     name = options.base if merge_base.returncode else merge_base.stdout.strip()
     return resolve(name, cell, matrix)
+
+
+def _head(options: argparse.Namespace, cell: str, matrix: Matrix) -> NamedBuild:
+    if options.head is not None:
+        return resolve(options.head, cell, matrix)
+    return NamedBuild(cell, build_cell(cell).folder)
 
 
 def _problems(options: argparse.Namespace, matrix: Matrix) -> list[tuple[str, Any]]:
