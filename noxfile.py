@@ -46,7 +46,7 @@ def call(session: nox.Session, module: str, *arguments: str) -> None:
 def matrix(session: nox.Session) -> None:
     """Provision the toolkits, build, audit and compare all cells, test on a GPU if any, report."""
     has_gpu = shutil.which("nvidia-smi") is not None
-    install(session, *([CUDA_TORCH] if has_gpu else []), extras="build,cli,bench")
+    install(session, *([CUDA_TORCH] if has_gpu else []), extras="build,cli,bench,report")
     failed = False
     for command in (
         ["toolkits", "report"],
@@ -152,7 +152,7 @@ def static_gate(session: nox.Session) -> None:
 @nox.session
 def report(session: nox.Session) -> None:
     """Write build/report from what has been built and run so far."""
-    install(session, extras="build,cli")
+    install(session, extras="build,cli,report")
     call(session, "report", *session.posargs)
 
 

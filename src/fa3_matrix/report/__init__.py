@@ -1,4 +1,6 @@
-"""The report: `build/report/index.html`, `report.md` and `report.json`, from the stages' JSON alone.
+"""The report in `build/report`: `index.html`, `report.md` and `report.json`, from the stages' JSON alone.
+
+Of the gate's verdicts also `junit.xml`, and `annotations.txt`: workflow commands for GitHub, to be printed there.
 
 `fa3_matrix.report.inputs` says which files are read and what is in them; `model` turns them into the
 data of `report.json`; `render` turns that into pages.
@@ -7,7 +9,7 @@ data of `report.json`; `render` turns that into pages.
 from pathlib import Path
 
 from fa3_matrix import _json, matrix
-from fa3_matrix.report import inputs, model, render
+from fa3_matrix.report import gate_page, inputs, junit, model, render
 from fa3_matrix.report.inputs import Json
 
 __all__ = ["write"]
@@ -24,4 +26,6 @@ def write(build: Path, out: Path | None = None) -> Json:
     _json.write_atomic(out / "report.json", report)
     _json.write_text_atomic(out / "report.md", render.markdown(report))
     _json.write_text_atomic(out / "index.html", render.html(report))
+    _json.write_text_atomic(out / "junit.xml", junit.document(report["gate"]))
+    _json.write_text_atomic(out / "annotations.txt", gate_page.annotations(report))
     return report

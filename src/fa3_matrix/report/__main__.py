@@ -52,12 +52,20 @@ def summary(data: Json) -> str:
             ),
             "",
             data["headline"],
+            *_gate(data["gate"]),
             f"{figures['cells_measured']} cells from nothing: {render.seconds(figures['build_seconds'])} "
             f"(budget {render.seconds(figures['build_budget_seconds'])}); largest compiler process: "
             f"{render.size(figures['peak_compiler_bytes'])} "
             f"(budget {render.size(figures['compiler_budget_bytes'])})",
         ]
     )
+
+
+def _gate(gate: Json | None) -> list[str]:
+    if gate is None:
+        return []
+    stale = f" (stale: {gate['stale']})" if gate["stale"] else ""
+    return [f"gate: {gate['outcome']}{stale}, {gate['meaning']}; {gate['summary']}"]
 
 
 if __name__ == "__main__":

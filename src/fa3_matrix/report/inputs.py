@@ -6,6 +6,9 @@
 | `cells/<cell or twin>/fa3_timing.json` | the build stage, when it built from nothing | `Inputs.timings` |
 | `compare/<arch>.json` | the build stage: one arch's two toolkits, variant by variant | `Inputs.comparisons` |
 | `results/<kind>-<cell>.json` | whatever ran or tried to run something | `Inputs.results` |
+| `results/gate.json` | the gate: a judged run (`fa3_matrix.gate.run`) | `Inputs.gate` |
+| `results/trials.json` | the gate: `trials`, the documents of a run's trials | `Inputs.trials` |
+| `results/static-gate.json` | the static gate (`fa3_matrix.gate.static`) | `Inputs.static_gate` |
 
 A result is one run of one kind on one cell, and a later run replaces it. `fa3_matrix.bench.results`
 states the keys of the kinds "correctness", "performance" and "peers". The build stage adds the kind
@@ -39,6 +42,10 @@ class Inputs:
     """By (kind, cell)."""
     peers: Json | None
     """The comparison of builds with other implementations, which is of several cells at once."""
+    gate: Json | None
+    """Two builds' times, judged; an entry of its `cells` may have `hints`, texts on what else differs."""
+    trials: list[Json] | None
+    static_gate: Json | None
 
 
 def read(build: Path) -> Inputs:
@@ -49,7 +56,10 @@ def read(build: Path) -> Inputs:
     manifests = {
         path.parents[1].name: path for path in sorted(build.glob("cells/*/fa3/manifest.json"))
     }
-    results = [_json.read(path) for path in sorted(build.glob("results/*.json"))]
+    documents = {path.stem: _json.read(path) for path in sorted(build.glob("results/*.json"))}
+    gate, static_gate = documents.pop("gate", None), documents.pop("static-gate", None)
+    trials = documents.pop("trials", None)
+    results = list(documents.values())
     return Inputs(
         manifests={cell: _json.read(path) for cell, path in manifests.items()},
         manifest_sha256={
@@ -60,10 +70,14 @@ def read(build: Path) -> Inputs:
             for path in sorted(build.glob("cells/*/fa3_timing.json"))
         },
         comparisons={path.stem: _json.read(path) for path in sorted(build.glob("compare/*.json"))},
+        # What names no cell, or several, is not of one.
         results={
             (result["kind"], result["cell"]): result
             for result in results
-            if result["kind"] != "peers"
+            if isinstance(result.get("cell"), str)
         },
-        peers=next((result for result in results if result["kind"] == "peers"), None),
+        peers=next((result for result in results if result.get("kind") == "peers"), None),
+        gate=gate,
+        trials=trials["trials"] if trials else None,
+        static_gate=static_gate,
     )

@@ -1,11 +1,21 @@
 """Renders the report's data as one self-contained HTML page and as Markdown. Both read nothing else."""
 
+import re
 from collections.abc import Iterable
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 import jinja2
 from markupsafe import Markup, escape
 
 from fa3_matrix.report.inputs import Json
+
+if TYPE_CHECKING:
+    from fa3_matrix.report import gate_plots
+
+# A comment on GitHub holds no more.
+_COMMENT_CHARACTERS = 65_536
+_CUT = "\n\nCut here: the rest is in the report's page.\n"
 
 # How many changed opcodes a row names before it only counts the rest.
 _OPCODES_SHOWN = 4
@@ -24,13 +34,30 @@ _MARKS = {
 
 
 def html(report: Json) -> str:
-    """The page: no script, no link to another file, readable on paper and in a dark window."""
-    return _environment(autoescape=True).get_template("report.html.j2").render(report)
+    """The page: no link to another file, readable on paper and in a dark window.
+
+    Its one script sorts and filters the gate's cells, all of which are there without it.
+    """
+    plots = _plots(report["gate"])
+    return _environment(autoescape=True).get_template("report.html.j2").render(report, plots=plots)
 
 
 def markdown(report: Json) -> str:
-    """The same in GitHub's Markdown, fit for a job summary (under its 1 MiB)."""
-    return _environment(autoescape=False).get_template("report.md.j2").render(report)
+    """The same in GitHub's Markdown, fit for a job summary or a comment: what is longer is cut at a line's end."""
+    text = _environment(autoescape=False).get_template("report.md.j2").render(report)
+    if len(text) <= _COMMENT_CHARACTERS:
+        return text
+    end = text.rindex("\n", 0, _COMMENT_CHARACTERS - len(_CUT))
+    return text[:end] + _CUT
+
+
+def _plots(gate: Json | None) -> "gate_plots.Plots | None":
+    """The gate's plots; `None` where nothing draws them."""
+    if gate is None or find_spec("matplotlib") is None:
+        return None
+    from fa3_matrix.report import gate_plots
+
+    return gate_plots.draw(gate)
 
 
 def _environment(*, autoescape: bool) -> jinja2.Environment:
@@ -53,6 +80,9 @@ def _environment(*, autoescape: bool) -> jinja2.Environment:
         "code": code,
         "arm": arm,
         "compared": compared,
+        "figure": figure,
+        "interval": interval,
+        "inline": inline,
     }
     return environment
 
@@ -128,6 +158,21 @@ def code(text: str) -> Markup:
     """Text with `commands` in backticks, as HTML."""
     parts = [str(escape(part)) for part in text.split("`")]
     return Markup("".join(f"<code>{p}</code>" if i % 2 else p for i, p in enumerate(parts)))
+
+
+def figure(value: float | None, digits: str) -> str:
+    """A number in Python's format `digits`, or a dash for what there is none of."""
+    return "–" if value is None else format(value, digits)
+
+
+def interval(ends: list[float] | None) -> str:
+    """Of a ratio: `1.0283 to 1.0360`, or a dash."""
+    return "–" if ends is None else f"{ends[0]:.4f} to {ends[1]:.4f}"
+
+
+def inline(text: str) -> str:
+    """Text of others in a line of Markdown: a sign of it ends no table's cell, begins no tag and no link."""
+    return re.sub(r"([\\`*_\[\]|])", r"\\\1", " ".join(str(escape(text)).split()))
 
 
 def table(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
