@@ -229,6 +229,10 @@ def history(
     previous: Annotated[
         int, typer.Option(min=1, help="Runs before the latest that it is compared with.")
     ] = 10,
+    otava: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write series and configuration for Apache Otava there."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what became of each benchmark from run to run.
@@ -240,6 +244,8 @@ def history(
     with _stage("history"):
         from fa3_matrix.bench import history as stage
     found = stage.read(folder, previous=previous)
+    if otava:
+        print(f"{stage.write_otava(found, otava)}", file=sys.stderr)
     if as_json:
         print(json.dumps(found.as_json()))
         return

@@ -1,5 +1,6 @@
 """A history out of what pytest-benchmark itself writes, beside files that are not its own."""
 
+import csv
 import json
 import os
 import statistics
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fa3_matrix.bench.history import Series, read
+from fa3_matrix.bench.history import Series, read, write_otava
 from fa3_matrix.errors import BenchError
 
 START = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -217,3 +218,22 @@ def test_the_previous_median_is_that_of_the_statistics_module(
         assert series.change == pytest.approx(medians[-1] / statistics.median(before) - 1)
     else:
         assert series.previous_us is None
+
+
+def test_otava_gets_a_file_a_series(tmp_path: Path):
+    for day, median in enumerate((1e-4, 1.02e-4)):
+        for cell in ("sm90-cu124", "sm90-cu133"):
+            started = START + timedelta(days=day, hours=len(cell))
+            write(tmp_path / "in" / f"{cell}-{day}.json", run(started, median, cell=cell))
+    configuration = write_otava(read(tmp_path / "in"), tmp_path / "out")
+    tests = json.loads(configuration.read_text())["tests"]
+    assert set(tests) == {f"a / {c} / NVIDIA H200 / GPU-1" for c in ("sm90-cu124", "sm90-cu133")}
+    for test in tests.values():
+        with Path(test["file"]).open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        assert [float(row[test["metrics"]["median_us"]["column"]]) for row in rows] == [
+            pytest.approx(100),
+            pytest.approx(102),
+        ]
+        assert rows[0][test["time_column"]] < rows[1][test["time_column"]]
+        assert rows[0][test["attributes"][0]] == "c0ffee"

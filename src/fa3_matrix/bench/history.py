@@ -7,7 +7,10 @@ Read of each file are `datetime`, `commit_info.id` and `.dirty`, `machine_info.g
 `benchmarks` `fullname`, `extra_info.cell`, `stats.median` and `stats.iqr`. Benchmark, build and GPU make a series.
 """
 
+import csv
 import glob
+import io
+import json
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +23,8 @@ from fa3_matrix.errors import BenchError
 
 # DuckDB's own, which files with many samples exceed.
 _LEAST_OBJECT_BYTES = 16 * 1024 * 1024
+
+_METRIC = "median_us"
 
 # What must not be null is what a file of another schema lacks.
 _TABLE = """
@@ -117,6 +122,32 @@ class History:
             "series": [{**asdict(series), "change": series.change} for series in self.series],
             "skipped": self.skipped,
         }
+
+
+def write_otava(history: History, folder: Path) -> Path:
+    """Write `history` for Apache Otava, which finds change points in it: a CSV file a series, and ``otava.yaml``.
+
+    Returns the configuration's path (JSON, which is YAML): ``OTAVA_CONFIG=<path> otava analyze <test> --since ...``.
+    """
+    tests = {}
+    for number, series in enumerate(history.series):
+        rows = [("time", "commit", _METRIC)]
+        rows += [(point.started, point.commit or "", point.median_us) for point in series.points]
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(rows)
+        file = folder / f"series-{number}.csv"
+        _json.write_text_atomic(file, text.getvalue())
+        name = " / ".join(filter(None, (series.benchmark, series.cell, series.gpu, series.uuid)))
+        tests[name] = {
+            "type": "csv",
+            "file": str(file.resolve()),
+            "time_column": "time",
+            "attributes": ["commit"],
+            "metrics": {_METRIC: {"column": _METRIC, "direction": -1}},
+        }
+    configuration = folder / "otava.yaml"
+    _json.write_text_atomic(configuration, json.dumps({"tests": tests}, indent=2) + "\n")
+    return configuration
 
 
 def read(folder: Path, *, previous: int = 10) -> History:
