@@ -150,6 +150,21 @@ def static_gate(session: nox.Session) -> None:
 
 
 @nox.session
+def migrate(session: nox.Session) -> None:
+    """Scan this tree for what breaks from CUDA 12.4 to 13.3; build/results/migrate.sarif, .md and .json."""
+    install(session, extras="cli,migrate")
+    # Build results are no sources, and what knows of breaks or tests it holds nothing else.
+    excluded = ("build", "dist", "tests", "src/fa3_matrix/migrate", "docs")
+    call(
+        session,
+        *("cli", "migrate", "."),
+        *(f"--exclude={folder}" for folder in excluded),
+        *(f"--output=build/results/migrate.{suffix}" for suffix in ("sarif", "md", "json")),
+        *session.posargs,
+    )
+
+
+@nox.session
 def report(session: nox.Session) -> None:
     """Write build/report from what has been built and run so far."""
     install(session, extras="build,cli,report")

@@ -6,9 +6,9 @@ import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, TypeVar
 
 from fa3_matrix.errors import Fa3Error
 
@@ -38,13 +38,15 @@ try:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
+    from typer.core import TyperGroup
 except ModuleNotFoundError as error:
     _missing(error.name, "cli")
 
 _EXIT_CODES = """\
 Exit codes: 0 done; 1 it failed, and the message says why; 2 wrong usage; 3 a generated file has
 drifted (`generate --check`); 4 a Python package is missing, and the message says which extra brings
-it; 5 no build serves the problem (`explain`).
+it; 5 no build serves the problem (`explain`). `migrate`: 0 nothing that breaks; 1 breaks were found;
+2 it could not be done.
 """
 
 app = typer.Typer(
@@ -436,6 +438,154 @@ def _show(manifest: dict[str, Any]) -> None:
             for v in manifest["variants"]
         ],
     )
+
+
+class _ScanByDefault(TyperGroup):
+    """``migrate TREE`` scans the tree; only ``diff`` is another command. (A folder of that name: ``./diff``.)"""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args[:1] != ["diff"] and args[:1] != ["scan"]:
+            args = ["scan", *args]
+        return super().parse_args(ctx, args)
+
+
+migrate = typer.Typer(
+    cls=_ScanByDefault,
+    help="Find what breaks in a source tree from one CUDA toolkit to another.",
+    rich_markup_mode="markdown",
+)
+app.add_typer(migrate, name="migrate")
+
+
+@contextmanager
+def _could_not() -> Iterator[None]:
+    """Around the stage: what goes wrong is 2, since 1 says that breaks were found."""
+    try:
+        with _stage("migrate"):
+            yield
+    except Fa3Error as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise typer.Exit(Exit.USAGE) from None
+
+
+_From = Annotated[
+    str, typer.Option("--from", metavar="VERSION", help="The toolkit that it is written for.")
+]
+_To = Annotated[
+    str, typer.Option("--to", metavar="VERSION", help="The toolkit that it is to be built by.")
+]
+
+
+@migrate.command()
+def scan(
+    tree: Annotated[Path, typer.Argument(help="Folder (or file) to scan.")] = Path("."),
+    old: _From = "12.4",
+    new: _To = "13.3",
+    format: Annotated[
+        str, typer.Option(help="text, json, markdown or sarif: of what is printed.")
+    ] = "text",
+    output: Annotated[
+        list[Path] | None,
+        typer.Option(help="Also write a file: .sarif, .json, .md or .txt. May be repeated."),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="GLOB",
+            help="Leave out a folder or files, such as third_party. May be repeated.",
+        ),
+    ] = None,
+    baseline: Annotated[
+        Path | None, typer.Option(help="Findings of this file are known: only new ones fail.")
+    ] = None,
+    write_baseline: Annotated[
+        Path | None, typer.Option(help="Write what is found now as the baseline, and exit with 0.")
+    ] = None,
+    fail_on: Annotated[
+        str,
+        typer.Option(
+            help="break; latent: breaks behind a condition of the project too; deprecated: these, and what is "
+            "deprecated or silently means something else."
+        ),
+    ] = "break",
+    fix: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATCH",
+            help="Write what is mechanical as a patch for `git apply`; -: print it.",
+        ),
+    ] = None,
+    prove: Annotated[
+        bool, typer.Option("--prove", help="Compile what is affected with both toolkits.")
+    ] = False,
+    compile_commands: Annotated[
+        Path | None,
+        typer.Option(
+            help="compile_commands.json for --prove. Default: the tree's, else options are guessed."
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(min=1, help="Compilers at once, for --prove. Default: one a core."),
+    ] = None,
+) -> None:
+    """Find what breaks in a source tree from one CUDA toolkit to another: where, why, and what to write instead.
+
+    Needs no toolkit, except with `--prove`. `fa3-matrix migrate diff OLD NEW` shows the difference that is looked
+    for. A comment `fa3-migrate: ignore[RULE] reason` on a line or above it suppresses a finding.
+
+    Exit codes: 0 nothing that breaks; 1 breaks were found; 2 it could not be done. See docs/migration.md.
+    """
+    with _could_not():
+        from fa3_matrix.migrate import command
+        from fa3_matrix.migrate.formats import Format
+        from fa3_matrix.migrate.result import FailOn
+
+        options = command.Options(
+            old=old,
+            new=new,
+            format=_chosen(Format, format, "--format"),
+            outputs=tuple(output or ()),
+            exclude=tuple(exclude or ()),
+            baseline=baseline,
+            write_baseline=write_baseline,
+            fail_on=_chosen(FailOn, fail_on, "--fail-on"),
+            fix=fix,
+            prove=prove,
+            compile_commands=compile_commands,
+            jobs=jobs,
+        )
+        code = command.run(tree, options)
+    if code:
+        raise typer.Exit(code)
+
+
+@migrate.command()
+def diff(
+    old: Annotated[str, typer.Argument(help="Such as 12.4.")],
+    new: Annotated[str, typer.Argument(help="Such as 13.3.")],
+    rule: Annotated[
+        list[str] | None, typer.Option(help="Only this rule, such as FN-SIG. May be repeated.")
+    ] = None,
+    format: Annotated[str, typer.Option(help="text, json or markdown.")] = "text",
+) -> None:
+    """Show the difference of two toolkits: what was removed, renamed, changed or deprecated, and since when."""
+    with _could_not():
+        from fa3_matrix.migrate import command
+        from fa3_matrix.migrate.formats import Format
+
+        command.diff(old, new, rule or (), _chosen(Format, format, "--format"))
+
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
+
+
+def _chosen(choices: type[_Choice], value: str, option: str) -> _Choice:
+    try:
+        return choices(value)
+    except ValueError:
+        known = ", ".join(choices)
+        raise typer.BadParameter(f"{value!r} is none of {known}", param_hint=option) from None
 
 
 def _console() -> Console:

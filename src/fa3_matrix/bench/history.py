@@ -131,10 +131,10 @@ def write_otava(history: History, folder: Path) -> Path:
     """
     tests = {}
     for number, series in enumerate(history.series):
-        rows = [("time", "commit", _METRIC)]
-        rows += [(point.started, point.commit or "", point.median_us) for point in series.points]
         text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows(rows)
+        rows = csv.writer(text, lineterminator="\n")
+        rows.writerow(("time", "commit", _METRIC))
+        rows.writerows((p.started, p.commit or "", p.median_us) for p in series.points)
         file = folder / f"series-{number}.csv"
         _json.write_text_atomic(file, text.getvalue())
         name = " / ".join(filter(None, (series.benchmark, series.cell, series.gpu, series.uuid)))

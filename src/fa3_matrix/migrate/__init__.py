@@ -1,0 +1,1 @@
+"""What breaks in source code from one CUDA toolkit to another: computed, found in a tree, proved by both compilers."""

@@ -1,0 +1,128 @@
+"""Headers of the toolkit that are gone or moved, and names that headers no longer bring in."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fa3_matrix.migrate.difference import Change
+from fa3_matrix.migrate.finding import Edit, Finding
+from fa3_matrix.migrate.rules import Severity
+from fa3_matrix.migrate.scan.guards import Directive
+from fa3_matrix.migrate.scan.preprocessor import Truth
+from fa3_matrix.migrate.scan.unit import CUDA_SUFFIXES, Unit
+
+_PATH = re.compile(r"\s*(?:_next)?\s*([<\"])([^>\"\n]*)[>\"]")
+
+
+@dataclass(frozen=True)
+class Include:
+    """One ``#include``: ``span`` of its path, between the quotes."""
+
+    header: str
+    quoted: bool
+    span: tuple[int, int]
+
+
+def include_of(text: str, directive: Directive) -> Include | None:
+    """The header that a directive names; None: a macro names it."""
+    match = _PATH.match(text, directive.rest_start, directive.end)
+    if match is None:
+        return None
+    return Include(match[2].strip(), match[1] == '"', match.span(2))
+
+
+def includes_of(unit: Unit) -> Iterator[Include]:
+    """All of a file."""
+    for directive in unit.guards.directives:
+        if directive.word in ("include", "include_next"):
+            include = include_of(unit.source.text, directive)
+            if include:
+                yield include
+
+
+def find(unit: Unit, local: frozenset[str]) -> Iterator[Finding]:
+    """Removed and moved headers. ``local``: includes, as written, that the tree itself answers.
+
+    That a header moved where nvcc finds it asks nothing of anybody: it is said once in a file.
+    """
+    told = False
+    for include in includes_of(unit):
+        if include.header in local:
+            continue
+        for change in _changes(unit, include.header):
+            found = None
+            if change.rule == "HDR-MOVED":
+                found = _moved(unit, change, include)
+                if found and found.severity is Severity.INFO:
+                    found, told = (None if told else found), True
+            elif change.rule in ("HDR-REMOVED", "DEPRECATED"):
+                found = _removed(unit, change, include)
+            if found:
+                yield found
+
+
+def _changes(unit: Unit, header: str) -> tuple[Change, ...]:
+    exact = unit.index.headers.get(header)
+    if exact:
+        return exact
+    return tuple(change for prefix, change in unit.index.prefixes if header.startswith(prefix))
+
+
+def _removed(unit: Unit, change: Change, include: Include) -> Finding | None:
+    replacement = change.remedy.replacement if change.remedy else None
+    edits: tuple[Edit, ...] = ()
+    if replacement:
+        edits = (unit.source.edit(*include.span, replacement),)
+    verb = "deprecates" if change.rule == "DEPRECATED" else "has no"
+    return unit.finding(
+        change,
+        include.span,
+        f"CUDA {unit.index.difference.new} {verb} header {include.header}.",
+        edits=edits,
+    )
+
+
+def _moved(unit: Unit, change: Change, include: Include) -> Finding | None:
+    """nvcc searches CCCL's new folder by itself; a host compiler does not."""
+    new = f"{include.header} is in include/cccl of CUDA {unit.index.difference.new}"
+    if unit.by_nvcc or unit.file.endswith(CUDA_SUFFIXES):
+        return unit.finding(
+            change, include.span, f"{new}, which nvcc searches by itself.", severity=Severity.INFO
+        )
+    if unit.is_header:
+        message = f"{new}: a host compiler that reads this header needs -I for it."
+        return unit.finding(
+            change, include.span, message, severity=Severity.INFO, confidence="medium"
+        )
+    message = f"{new}: a host compiler needs -I for it."
+    return unit.finding(change, include.span, message, confidence="medium")
+
+
+def lost(change: Change, reached: frozenset[str]) -> str | None:
+    """Whether a name is lost with the headers that a file reaches: a confidence, or None.
+
+    Args:
+        change: of rule INCLUDE-TRANSITIVE.
+        reached: headers of no file of the tree that the file includes, itself or through the tree.
+    """
+    if reached & {change.where, *change.brought_by}:
+        return None
+    return "high" if reached & set(change.lost_from) else None
+
+
+def added(unit: Unit, change: Change) -> tuple[Edit, ...]:
+    """The include that the remedy names, ahead of the first one of the same library that is always read."""
+    line = change.remedy.both if change.remedy else None
+    match = re.fullmatch(r"#include <(\w+)/[^<>]+>", line or "")
+    if line is None or match is None:
+        return ()
+    for directive in unit.guards.directives:
+        if directive.word != "include" or unit.guards.at(directive.start).new is not Truth.TRUE:
+            continue
+        include = include_of(unit.source.text, directive)
+        if include and include.header.startswith(match[1] + "/"):
+            end = (
+                "\r\n" if unit.source.text[directive.start : directive.end].endswith("\r") else "\n"
+            )
+            return (unit.source.edit(directive.start, directive.start, line + end),)
+    return ()
