@@ -327,9 +327,10 @@ def _signature(change: Change, old: Model, new: Model) -> Remedy:
     before = old.function.get(symbol) if symbol else None
     # The driver's newer functions were there before, under the names that plain ones now stand for.
     if symbol and symbol != change.name and before:
+        edges = "; nullptr where there is no edge data" if "EdgeData" in (change.new or "") else ""
         return Remedy(
-            f"Call {symbol}, which both toolkits declare, with the new arguments (nullptr for edge data).",
-            both=f"(void)&{symbol}",
+            f"Call {symbol}, which both toolkits declare, with the new arguments{edges}.",
+            both=symbol,
         )
     return Remedy(
         "Pass nullptr for the edges' data where there is none.",
