@@ -103,8 +103,9 @@ def _computed(old: str, new: str) -> Difference:
 
     known = releases()
     if missing := [release for release in (old, new) if release not in known]:
+        there = f"there are {', '.join(known)}" if known else "wheels hold none, a checkout does"
         raise ToolkitError(
-            f"no model of CUDA {' or '.join(missing)}: there are {', '.join(known)}. Read another toolkit with "
+            f"no model of CUDA {' or '.join(missing)}: {there}. Read another toolkit with "
             "`python -m fa3_matrix.migrate.store model ROOT`"
         )
     if order(old) >= order(new):
