@@ -19,6 +19,8 @@ from fa3_matrix.build.manifest import (
 from fa3_matrix.errors import BuildError
 from fa3_matrix.gate.hints import Arm, Cause, Delta, Hint, explain
 
+from .records import variant
+
 NAME = "fa3_fwd_sm90_bf16_d128_m128n64_sm80"
 
 
@@ -26,37 +28,21 @@ def sass(sha256: str = "1", **opcodes: int) -> SassRecord:
     return SassRecord(sum(opcodes.values()), opcodes, sha256 * 64)
 
 
-PLAIN = VariantRecord(
-    name=NAME,
-    file=f"{NAME}.fatbin",
-    sha256="0" * 64,
-    bytes=300_000,
-    images=["sm_90a"],
-    op="fwd",
+PLAIN = variant(
+    NAME,
     kernel="sm80",
-    dtype="bf16",
-    head_dim=128,
-    block_m=128,
     block_n=64,
     stages=1,
     threads=128,
     tma_columns=0,
-    splits_keys=0,
     dynamic_shared_bytes=65_536,
     static_shared_bytes=128,
     registers=255,
     barriers=1,
-    spill_store_bytes=0,
-    spill_load_bytes=0,
-    spill_waiver="",
-    stack_bytes=0,
     occupancy=OccupancyRecord(2, 8, "registers"),
     sass=sass(HMMA=512, IMAD=400, MOV=88),
     compile_seconds=1.0,
     peak_compiler_bytes=100_000_000,
-    advisories=[],
-    serves=[],
-    candidate="",
 )
 
 

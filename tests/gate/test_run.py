@@ -20,7 +20,7 @@ from fa3_matrix.bench.trial import identity
 from fa3_matrix.build import Manifest
 from fa3_matrix.gate import run as gate_run
 from fa3_matrix.gate.arms import NamedBuild
-from fa3_matrix.gate.result import Outcome
+from fa3_matrix.gate.outcome import Outcome
 from fa3_matrix.matrix import GateLimits
 
 from ..bench.conftest import write_build

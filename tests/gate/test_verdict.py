@@ -12,7 +12,8 @@ import pytest
 from scipy import stats
 
 from fa3_matrix.gate.completeness import Expected
-from fa3_matrix.gate.result import GateResult, Outcome
+from fa3_matrix.gate.outcome import Outcome
+from fa3_matrix.gate.result import GateResult
 from fa3_matrix.gate.trials import CellKey, Trial, TrialCell, read_trial
 from fa3_matrix.gate.verdict import judge, to_confirm
 from fa3_matrix.matrix import GateLimits

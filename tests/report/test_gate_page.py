@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fa3_matrix import _json, report
 from fa3_matrix.bench.problems import Problem
 from fa3_matrix.bench.suites import suite_problems
-from fa3_matrix.gate.result import Outcome
+from fa3_matrix.gate.outcome import Outcome
 from fa3_matrix.report import gate_page, render
 from fa3_matrix.report.__main__ import summary
 from fa3_matrix.report.inputs import Json

@@ -20,8 +20,6 @@ from fa3_matrix import matrix
 from fa3_matrix._progress import progress
 from fa3_matrix.errors import BuildError, Fa3Error
 
-SIZE_BUDGET_BYTES = 5_000_000
-
 # The machine's own: the driver, and the torch that has loaded the operators.
 EXCLUDED_LIBRARIES = ("libcuda.so.*", "libtorch*", "libc10*")
 
@@ -72,8 +70,9 @@ def check_contents(wheel: Path, cell: str) -> None:
     if "-py3-none-manylinux" not in wheel.name:
         raise BuildError(f"{wheel.name}: the tag must be py3-none-manylinux..., for every Python 3")
     size = wheel.stat().st_size
-    if size > SIZE_BUDGET_BYTES:
-        raise BuildError(f"{wheel.name} is {size} bytes, the budget is {SIZE_BUDGET_BYTES}")
+    budget = matrix.load().static.wheel_bytes
+    if size > budget:
+        raise BuildError(f"{wheel.name} is {size} bytes, the budget is {budget}")
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         folder = f"fa3_matrix/cells/{cell}"

@@ -19,10 +19,10 @@ from fa3_matrix.build import build_cell
 from fa3_matrix.errors import BenchError, Fa3Error
 from fa3_matrix.gate import static
 from fa3_matrix.gate.arms import NamedBuild, resolve
+from fa3_matrix.gate.outcome import Outcome
 from fa3_matrix.matrix import ComputeCapability, Matrix, load
 
 NOT_DONE = 2
-INCOMPLETE = 11  # as fa3_matrix.gate.result.Outcome, whose module needs scipy
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -115,7 +115,7 @@ def _run(options: argparse.Namespace, matrix: Matrix) -> int:
     reason = _why_no_gpu(options, matrix)
     if reason:
         print(f"incomplete: {reason}", file=sys.stderr)
-        return INCOMPLETE
+        return Outcome.INCOMPLETE.exit_code
     from fa3_matrix.gate import run  # needs torch and scipy
 
     cell = options.cell or _cell_of_this_gpu(matrix)
@@ -134,7 +134,7 @@ def _run(options: argparse.Namespace, matrix: Matrix) -> int:
             )
     except Fa3Error as error:  # a trial failed, or wrote what cannot be read
         print(f"incomplete: {error}", file=sys.stderr)
-        return INCOMPLETE
+        return Outcome.INCOMPLETE.exit_code
     results = matrix.root / "build" / "results"
     _json.write_atomic(results / "trials.json", {"trials": done.documents})
     _json.write_atomic(results / "gate.json", done.as_json())

@@ -1,44 +1,15 @@
-"""What the gate says: outcomes with their exit codes, and the document of a judged run."""
+"""The document of a judged run."""
 
 from collections import Counter
 from dataclasses import asdict, dataclass
-from enum import Enum
 from typing import Any, Literal
 
 from fa3_matrix.gate.estimates import CellEstimate
+from fa3_matrix.gate.outcome import Outcome
 from fa3_matrix.gate.trials import SCHEMA, Arm, Machine
 from fa3_matrix.matrix.gate import GateLimits
 
 Verdict = Literal["pass", "fail", "inconclusive", "no-pair"]
-
-
-class Outcome(Enum):
-    """What a run as a whole comes to, in order of precedence: the first that applies is told, and is the exit code.
-
-    Incomplete comes first: all other rules are stated for the planned data, the controls' too (trials of two GPUs
-    would make them reject). Then void: a harness that sees differences where there are none has no failures to show.
-    A regression comes before what is merely undecided: it alone asks for a change to head.
-    """
-
-    INCOMPLETE = "incomplete"
-    VOID = "void"
-    FAIL = "fail"
-    INCONCLUSIVE = "inconclusive"
-    PASS = "pass"
-
-    @property
-    def exit_code(self) -> int:
-        return _EXIT_CODES[self]
-
-
-# 1 and 2 are pytest's and Python's own; these mean nothing else.
-_EXIT_CODES = {
-    Outcome.PASS: 0,
-    Outcome.FAIL: 9,
-    Outcome.INCONCLUSIVE: 10,
-    Outcome.INCOMPLETE: 11,
-    Outcome.VOID: 12,
-}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,10 +14,10 @@ from fa3_matrix import _json
 from fa3_matrix.build.compare import Side
 from fa3_matrix.build.manifest import Manifest, VariantRecord
 from fa3_matrix.build.ptxas import Advisory
+from fa3_matrix.gate.outcome import Outcome
 from fa3_matrix.matrix.gate import GateWaiver, StaticLimits
 
-EXIT_PASS = 0
-EXIT_FAIL = 9
+EXIT_PASS, EXIT_FAIL = Outcome.PASS.exit_code, Outcome.FAIL.exit_code
 
 Verdict = Literal["pass", "fail", "no-pair"]
 Value = int | float | str | None

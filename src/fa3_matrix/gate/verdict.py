@@ -10,7 +10,8 @@ from fa3_matrix.gate import completeness
 from fa3_matrix.gate.completeness import Expected
 from fa3_matrix.gate.controls import ControlTest, check
 from fa3_matrix.gate.estimates import estimate
-from fa3_matrix.gate.result import CellResult, ControlResult, GateResult, Outcome, Verdict
+from fa3_matrix.gate.outcome import Outcome
+from fa3_matrix.gate.result import CellResult, ControlResult, GateResult, Verdict
 from fa3_matrix.gate.stage import Stage
 from fa3_matrix.gate.statistics import benjamini_hochberg, holm
 from fa3_matrix.gate.trials import CellKey, Trial, by_cell
