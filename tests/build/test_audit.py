@@ -128,6 +128,20 @@ def test_124_serialises_uninitialised_accumulators_and_133_does_not(tree):
     assert tree.audit("sm90-cu133", tree.compile("sm90-cu133")).variants[0].advisories == []
 
 
+def test_a_waived_advisory_passes_and_is_recorded(make_tree):
+    waiver = """
+[[advisory_waivers]]
+cells = ["sm90-cu124"]
+variants = ["*"]
+codes = ["C7515"]
+reason = "a test"
+"""
+    tree = make_tree(waiver)
+    tree.use("uninitialised_accumulators")
+    advisories = tree.audit("sm90-cu124", tree.compile("sm90-cu124")).variants[0].advisories
+    assert [text.partition(" ")[0] for text in advisories] == ["C7515"]
+
+
 @pytest.mark.parametrize("cell", ["sm90-cu124", "sm90-cu133"])
 def test_an_advisory_fails(tree, cell):
     tree.use("touched_accumulators")

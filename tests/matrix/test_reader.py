@@ -548,6 +548,15 @@ def test_a_spill_waiver_covers_what_its_patterns_name() -> None:
     assert matrix.waived_spill_bytes("sm90-cu133", "fa3_fwd_sm80_bf16_d64_m64n64") == 0
 
 
+def test_an_advisory_waiver_covers_what_its_patterns_name() -> None:
+    waiver = WAIVER.replace("spill", "advisory").replace("max_bytes = 8", "codes = ['C7515']")
+    matrix = parse(HEAD + variant() + PAGED + waiver.format("*_bf16_*"))
+    assert matrix.waived_advisories("sm80-cu133", "fa3_fwd_sm80_bf16_d64_m64n64") == {"C7515"}
+    assert matrix.waived_advisories("sm90-cu133", "fa3_fwd_sm80_bf16_d64_m64n64") == set()
+    text = HEAD + variant() + PAGED + waiver.replace("C7515", "7515").format("*")
+    assert_fails(text, "'7515' is not an advisory's code", "codes")
+
+
 def test_a_spill_waiver_for_nothing_is_refused() -> None:
     text = HEAD + variant() + PAGED + WAIVER.format("*_fp8_*")
     assert_fails(text, "waives nothing: no cell and variant match", "[[spill_waivers]]")

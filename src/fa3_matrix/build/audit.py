@@ -177,7 +177,9 @@ class Auditor:
             raise AuditError(str(error)) from error
         compiled = {usage.kernel: usage for usage in statistics.kernels}
         checks.check_kernels("ptxas compiled", [*compiled], variant)
-        checks.check_advisories(statistics)
+        checks.check_advisories(
+            statistics, self._matrix.waived_advisories(self._cell.name, variant.name)
+        )
         for name, usage in compiled.items():
             checks.check_spills(usage, self._waived_bytes(variant, name))
         return compiled[variant.name], statistics.advisories

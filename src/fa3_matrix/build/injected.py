@@ -41,6 +41,14 @@ def _slower(permille: int) -> list[Replacement]:
     ]
 
 
+def _waiver(table: str) -> Replacement:
+    return Replacement(
+        "ci/matrix.toml",
+        "[suites.smoke]\n",
+        f'{table}cells = ["*"]\nreason = "put in on purpose"\n\n[suites.smoke]\n',
+    )
+
+
 # A register cap: three CTAs an SM where one or two were asked for, so that the decode kernel's accumulators spill. The
 # audit refuses such a build, so a waiver is put in, too.
 _SPILL = [
@@ -49,12 +57,49 @@ _SPILL = [
         "__launch_bounds__(Traits::kThreads, @FA3_MIN_BLOCKS@)",
         "__launch_bounds__(Traits::kThreads, 512 / Traits::kThreads + 1)",
     ),
+    _waiver('[[spill_waivers]]\nvariants = ["*_splitkv"]\nmax_bytes = 100000\n'),
+]
+
+# A tile's first P V told at run time not to accumulate, in place of accumulators that are zero: 12.4 then serialises
+# all wgmma (C7515), 13.3 does not. The audit refuses such a build, so a waiver is put in, too.
+_CONSUMER, _WGMMA = "cpp/sm90/consumer.cuh", "cpp/ptx/wgmma.cuh"
+_SERIALISED = [
     Replacement(
-        "ci/matrix.toml",
-        "[suites.smoke]\n",
-        '[[spill_waivers]]\ncells = ["*"]\nvariants = ["*_splitkv"]\nmax_bytes = 100000\n'
-        'reason = "put in on purpose"\n\n[suites.smoke]\n',
+        _CONSUMER,
+        "      ptx::wgmma_clear(o_);  // only now: no accumulator may be written while another wgmma runs\n",
+        "      int accumulate = 0;\n",
     ),
+    Replacement(
+        _CONSUMER,
+        "issue_pv(v);\n        pass_turn();",
+        "issue_pv(v, accumulate);\n        accumulate = 1;\n        pass_turn();",
+    ),
+    Replacement(
+        _CONSUMER, "issue_pv(v);\n      if (more)", "issue_pv(v, accumulate);\n      if (more)"
+    ),
+    Replacement(
+        _CONSUMER,
+        "issue_pv(const Descriptor<Traits>& v) {",
+        "issue_pv(const Descriptor<Traits>& v, int accumulate) {",
+    ),
+    Replacement(_CONSUMER, "v.rows(step));", "v.rows(step), accumulate | step);"),
+    Replacement(
+        _WGMMA,
+        "static void registers(float (&d)[N / 2], const uint32_t* a, uint64_t b) {",
+        "static void registers(float (&d)[N / 2], const uint32_t* a, uint64_t b, int accumulate) {",
+    ),
+    Replacement(_WGMMA, "setp.eq.u32 p, 0, 0;", 'setp.ne.b32 p, " FA3_ACCUMULATE_##CHUNKS ", 0;'),
+    Replacement(_WGMMA, '"l"(b), "n"(kTransB));', '"l"(b), "n"(kTransB), "r"(accumulate));'),
+    *(
+        Replacement(
+            _WGMMA,
+            f'#define FA3_TRANS_{chunks} "%{8 * chunks + 5}"',
+            f'#define FA3_TRANS_{chunks} "%{8 * chunks + 5}"\n'
+            f'#define FA3_ACCUMULATE_{chunks} "%{8 * chunks + 6}"',
+        )
+        for chunks in range(1, 17)
+    ),
+    _waiver('[[advisory_waivers]]\nvariants = ["fa3_fwd_sm90_*"]\ncodes = ["C7515"]\n'),
 ]
 
 INJECTED: dict[str, list[Replacement]] = {
@@ -62,6 +107,7 @@ INJECTED: dict[str, list[Replacement]] = {
     "slow-2%": _slower(20),
     "slow-5%": _slower(50),
     "spill": _SPILL,
+    "serialised": _SERIALISED,
 }
 
 

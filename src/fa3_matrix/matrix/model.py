@@ -286,22 +286,35 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class SpillWaiver:
-    """``[[spill_waivers]]``: register spills that the audit lets pass.
-
-    ``cells`` and ``variants`` are shell patterns; ``max_bytes`` bounds spill stores plus loads, in
-    bytes a thread, of the variant's own kernel: those that go with it may not spill.
-    """
+class AuditWaiver:
+    """What the audit lets pass in builds that match; ``cells`` and ``variants`` are shell patterns."""
 
     cells: tuple[str, ...]
     variants: tuple[str, ...]
-    max_bytes: int
     reason: str
 
     def covers(self, cell: str, variant: str) -> bool:
         return any(fnmatchcase(cell, p) for p in self.cells) and any(
             fnmatchcase(variant, p) for p in self.variants
         )
+
+
+@dataclass(frozen=True)
+class SpillWaiver(AuditWaiver):
+    """``[[spill_waivers]]``: register spills that the audit lets pass.
+
+    ``max_bytes`` bounds spill stores plus loads, in bytes a thread, of the variant's own kernel: those that go with it
+    may not spill.
+    """
+
+    max_bytes: int
+
+
+@dataclass(frozen=True)
+class AdvisoryWaiver(AuditWaiver):
+    """``[[advisory_waivers]]``: advisories of ptxas, by code (``C7515``), that the audit lets pass."""
+
+    codes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -317,6 +330,7 @@ class Matrix:
     suites: tuple[Suite, ...]
     all_variants: tuple[Variant, ...]
     spill_waivers: tuple[SpillWaiver, ...]
+    advisory_waivers: tuple[AdvisoryWaiver, ...]
     gate: GateLimits
     static: StaticLimits
     gate_waivers: tuple[GateWaiver, ...]
@@ -362,6 +376,12 @@ class Matrix:
         return max(
             (w.max_bytes for w in self.spill_waivers if w.covers(cell, variant)),
             default=0,
+        )
+
+    def waived_advisories(self, cell: str, variant: str) -> frozenset[str]:
+        """Codes of the advisories that the audit may accept there."""
+        return frozenset(
+            code for w in self.advisory_waivers if w.covers(cell, variant) for code in w.codes
         )
 
 

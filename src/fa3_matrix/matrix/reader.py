@@ -16,7 +16,9 @@ from fa3_matrix.matrix.model import (
     LAYOUTS,
     MASKS,
     MAX_LOG2_SEQLEN,
+    AdvisoryWaiver,
     Arch,
+    AuditWaiver,
     Cell,
     Dtype,
     Gpu,
@@ -82,9 +84,13 @@ def parse(text: str, path: Path = _RELATIVE) -> Matrix:
     twins = {name: _twin(name, table, cells) for name, table in twin_tables}
     variants = _variants(root, archs, [*cells.values(), *twins.values()])
     suites = tuple(read_suite(name, table) for name, table in root.named("suites"))
-    waivers = tuple(_waiver(t, [*cells, *twins], variants) for t in root.tables("spill_waivers"))
+    built = [*cells, *twins]
+    spills = tuple(_spill_waiver(t, built, variants) for t in root.tables("spill_waivers"))
+    advisories = tuple(
+        _advisory_waiver(t, built, variants) for t in root.tables("advisory_waivers")
+    )
     limits, static, gate_waivers = read_gate(
-        root, [*cells, *twins], [v.name for v in variants], [suite.name for suite in suites]
+        root, built, [v.name for v in variants], [suite.name for suite in suites]
     )
     root.done()
     for arch in archs:
@@ -104,7 +110,8 @@ def parse(text: str, path: Path = _RELATIVE) -> Matrix:
         twins=tuple(twins.values()),
         suites=suites,
         all_variants=variants,
-        spill_waivers=waivers,
+        spill_waivers=spills,
+        advisory_waivers=advisories,
         gate=limits,
         static=static,
         gate_waivers=gate_waivers,
@@ -441,13 +448,35 @@ def _variants(
     return tuple(variant for _, variant in rows)
 
 
-def _waiver(table: Table, cells: list[str], variants: tuple[Variant, ...]) -> SpillWaiver:
-    patterns: list[str] = table.list_of("cells", str, "a cell's name or pattern")
-    kernels: list[str] = table.list_of("variants", str, "a variant's name or pattern")
-    waiver = SpillWaiver(
-        tuple(patterns), tuple(kernels), table.integer("max_bytes", 1), table.string("reason")
+def _spill_waiver(table: Table, cells: list[str], variants: tuple[Variant, ...]) -> SpillWaiver:
+    waiver = SpillWaiver(*_waived(table), max_bytes=table.integer("max_bytes", 1))
+    _check_waiver(waiver, table, cells, variants)
+    return waiver
+
+
+def _advisory_waiver(
+    table: Table, cells: list[str], variants: tuple[Variant, ...]
+) -> AdvisoryWaiver:
+    codes = tuple(table.list_of("codes", str, "an advisory's code such as 'C7515'"))
+    for code in codes:
+        if not re.fullmatch(r"C\d{4}", code):
+            table.fail(f"{code!r} is not an advisory's code; write it like 'C7515'", "codes")
+    waiver = AdvisoryWaiver(*_waived(table), codes=codes)
+    _check_waiver(waiver, table, cells, variants)
+    return waiver
+
+
+def _waived(table: Table) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+    return (
+        tuple(table.list_of("cells", str, "a cell's name or pattern")),
+        tuple(table.list_of("variants", str, "a variant's name or pattern")),
+        table.string("reason"),
     )
+
+
+def _check_waiver(
+    waiver: AuditWaiver, table: Table, cells: list[str], variants: tuple[Variant, ...]
+) -> None:
     table.done()
     if not any(waiver.covers(cell, v.name) for cell in cells for v in variants):
         table.fail("waives nothing: no cell and variant match its patterns")
-    return waiver
