@@ -70,6 +70,27 @@ def test_a_regression_fails_and_is_named() -> None:
     assert result.reasons[0].startswith("suite/p0 (cold): slower by more than 0.5%, confirmed")
 
 
+def test_a_head_whose_kernels_are_all_the_base_s_passes_by_its_controls() -> None:
+    def same_code(key: CellKey) -> CellKey:
+        return key if key.control else key._replace(control="same-sass")
+
+    def alike(trials: list[Trial]) -> list[Trial]:
+        renamed = [
+            {same_code(k): replace(c, key=same_code(k)) for k, c in t.cells.items()} for t in trials
+        ]
+        return [replace(t, cells=cells) for t, cells in zip(trials, renamed, strict=True)]
+
+    expected = replace(EXPECTED, cells=tuple(map(same_code, EXPECTED.cells)))
+    result = judged((alike(run()[0]), []), expected)
+    assert (result.outcome, result.exit_code, result.cells) == (Outcome.PASS, 0, [])
+    assert len(result.controls) == len(EXPECTED.cells)
+    assert result.reasons == [
+        "every kernel timed is the same code in both arms, and the controls agree"
+    ]
+    # Slower all the same: launched otherwise, or the harness misleads.
+    assert judged((alike(run({BAD: 0.05})[0]), []), expected).outcome is Outcome.VOID
+
+
 def test_a_gain_passes() -> None:
     assert judged(run({BAD: -0.05})).outcome is Outcome.PASS
 

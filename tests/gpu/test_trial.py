@@ -14,7 +14,7 @@ pytestmark = pytest.mark.gpu
 
 PROBLEMS = (
     "dense_bf16_d64_h16-16_b4_q512_k512_causal_s0",
-    "cache_bf16_d64_h8-2_b4_q1_k2048_p64_new1_s0",
+    "cache_bf16_d64_h8-2_b4_q1_k2048_uk2000.1500.2047.1_p64_new1_s0",
 )
 
 

@@ -68,6 +68,8 @@ def judge(
         *(_no_pair(key, why, limits) for key, why in expected.no_pair.items()),
     ]
     outcome, reasons = _outcome(rejected, cells)
+    if outcome is Outcome.PASS and not expected.judged:
+        reasons = ["every kernel timed is the same code in both arms, and the controls agree"]
     return GateResult(
         outcome=outcome,
         reasons=reasons,
