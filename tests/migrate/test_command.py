@@ -5,16 +5,21 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fa3_matrix.migrate import command, store
 from fa3_matrix.migrate.baseline import BaselineError
 from fa3_matrix.migrate.command import Options
 from fa3_matrix.migrate.formats import Format, FormatError
 from fa3_matrix.migrate.result import FailOn
+from fa3_matrix.migrate.scan.walk import walk
 
 ROOT = Path(__file__).parents[2]
 BREAKS = """\
@@ -125,6 +130,16 @@ def test_a_difference_of_some_rules() -> None:
     assert "sm_75" not in names
 
 
+def test_a_difference_as_a_page(tmp_path: Path) -> None:
+    page = tmp_path / "difference.html"
+    done = process("diff", "12.4", "13.3", "--rule", "ARCH-REMOVED", "--output", str(page))
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    text = page.read_text("utf-8")
+    assert "sm_50" in text
+    assert "cuCtxCreate" not in text
+    assert process("diff", "12.4", "13.3", "--output", "x.pdf").returncode == 2
+
+
 def test_help_shows_the_scans_options() -> None:
     done = process("--help")
     assert done.returncode == 0
@@ -229,7 +244,54 @@ def test_a_patch_on_standard_output_is_all_there_is(tree: Path) -> None:
 
 def test_folders_may_be_left_out(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert codes(tree, exclude=("src", "*.txt", "setup.py", "Docker*", "Makefile")) == 0
+    assert codes(tree / "src" / "a.cu", exclude=("*.cu",)) == 0
     capsys.readouterr()
+
+
+def test_what_is_left_out_is_not_even_opened(tree: Path) -> None:
+    inner = tree / "third_party" / "cub" / "deep"
+    inner.mkdir(parents=True)
+    (inner / "a.cu").write_text(BREAKS)
+    (inner / "huge.cu").write_bytes(b"")
+    os.truncate(inner / "huge.cu", 10**10)  # of no blocks
+    (inner / "gone.cu").symlink_to("nowhere")
+    (tree / "src" / "b.cu").write_text('#include "cub/deep/a.cu"\nvoid g() { cudaThreadExit(); }\n')
+    tells = """
+import sys
+def tell(event, arguments):
+    if event in ("open", "os.scandir", "os.listdir") and "third_party" in str(arguments[0]):
+        print("touched", event, file=sys.stderr)
+sys.addaudithook(tell)
+"""
+    done = process(tree, before=tells)
+    assert "touched os.scandir" in done.stderr
+    assert "touched open" in done.stderr
+    assert "third_party/cub/deep/huge.cu" in done.stdout
+    for pattern in ("third_party", "third_party/", "*/cub", "third*"):
+        done = process(tree, "--exclude", pattern, before=tells)
+        assert "src/b.cu:2" in done.stdout, done.stderr
+        assert "third_party/" not in done.stdout
+        # One look at its names where a folder inside is meant, none where it is itself.
+        assert done.stderr.count("touched") == (1 if pattern == "*/cub" else 0)
+
+
+_NAMES = st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map("/".join)
+_PATTERNS = st.text("abc/*?", min_size=1, max_size=6)
+
+
+@given(files=st.lists(_NAMES, max_size=5), patterns=st.lists(_PATTERNS, max_size=3))
+def test_a_pattern_means_the_name_or_a_folder_above_it(
+    files: list[str], patterns: list[str]
+) -> None:
+    with TemporaryDirectory() as folder:
+        for file in files:
+            path = Path(folder, f"{file}.cu")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        everything = {item.file for item in walk(Path(folder))}
+        left = {item.file for item in walk(Path(folder), patterns)}
+    means = [shape for p in patterns for shape in (p.rstrip("/"), f"{p.rstrip('/')}/*")]
+    assert left == {file for file in everything if not any(fnmatchcase(file, m) for m in means)}
 
 
 def test_one_file_alone(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:

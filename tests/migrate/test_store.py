@@ -11,6 +11,7 @@ from fa3_matrix.migrate import store
 from fa3_matrix.migrate.difference import BrokenCall, Change, Difference, Remedy
 from fa3_matrix.migrate.model import Model
 from fa3_matrix.migrate.rules import RULES, Proof, Severity
+from fa3_matrix.migrate.witness import proved
 
 from .small_toolkits import Toolkits
 
@@ -99,6 +100,22 @@ def test_the_command_reads_and_compares(
     assert store.main(["difference", "12.4", "13.0"]) == 0
     assert store.main(["difference", "12.4", "13.1"]) == 1
     assert store.load_difference("12.4", "13.0").old_cccl == "2.3.2"
+
+
+def test_a_difference_that_is_computed_again_keeps_what_was_proved(
+    toolkit: Toolkits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "DATA", tmp_path)
+    for edit in (None, ("cuda.h", "CU_KIND_A = 1, ", "")):
+        model = dataclasses.replace(toolkit(edit=edit), cuda="13.0" if edit else "12.4")
+        store.save_model(model, tmp_path / f"cuda-{model.cuda}.json.xz")
+    assert store.main(["difference", "12.4", "13.0"]) == 0
+    computed = store.load_difference("12.4", "13.0")
+    store.save_difference(proved(computed, frozenset({("ENUM-REMOVED", "CU_KIND_A")})))
+    recorded = store.load_difference("12.4", "13.0")
+    assert recorded != computed
+    assert store.main(["difference", "12.4", "13.0"]) == 0
+    assert store.load_difference("12.4", "13.0") == recorded
 
 
 # Both compilers were given a use of each. The rule that the difference must have; None: it has no break of the name.

@@ -17,6 +17,8 @@ from fa3_matrix.migrate.witness import (
     Toolkit,
     compile_unit,
     disagreements,
+    kept,
+    not_proved_again,
     prove,
     proved,
 )
@@ -109,6 +111,47 @@ def test_a_small_toolkit_is_proved_by_gcc(toolkit: Toolkits, tmp_path: Path) -> 
     for one in (old, new):
         shutil.rmtree(one.root)
     assert prove([unit], old, new, folder=tmp_path / "kept", say=len) == proven
+
+
+def test_computing_again_keeps_what_was_proved_of_the_same_changes(toolkit: Toolkits) -> None:
+    computed = compute(toolkit(), toolkit(edit=EDIT))
+    recorded = proved(computed, frozenset({("ENUM-REMOVED", "CU_KIND_A")}))
+    assert kept(computed, recorded) == recorded != computed
+    # Other values of the same name are another fact, which nothing has proved.
+    other = dataclasses.replace(
+        computed, changes=tuple(dataclasses.replace(row, old="2") for row in computed.changes)
+    )
+    assert kept(other, recorded) == other
+
+
+def test_the_shipped_levels_outlast_a_difference_that_is_computed_again(
+    difference: Difference,
+) -> None:
+    forgotten = dataclasses.replace(
+        difference,
+        changes=tuple(
+            dataclasses.replace(row, proof=Proof.HEADERS) if row.proof is Proof.WITNESS else row
+            for row in difference.changes
+        ),
+    )
+    assert kept(forgotten, difference) == difference
+
+
+def test_headers_that_are_not_at_hand_lower_no_level(
+    difference: Difference, old: Model, new: Model
+) -> None:
+    absent = frozenset({"nvrtc.h"})
+    assert not_proved_again(difference, absent) == ["nvrtcGetNVVM", "nvrtcGetNVVMSize"]
+    assert not_proved_again(difference, frozenset()) == []
+    # A run that proves nothing of them leaves the rows as they are.
+    confirmed = frozenset(
+        line.change
+        for unit in units(difference, old, new, absent)
+        for line in unit.witnesses
+        if line.change
+    )
+    assert not any(name.startswith("nvrtc") for _, name in confirmed)
+    assert proved(difference, confirmed) == difference
 
 
 def test_a_wrong_difference_is_contradicted(toolkit: Toolkits, tmp_path: Path) -> None:

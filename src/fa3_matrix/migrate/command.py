@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from fa3_matrix import _json
@@ -81,9 +80,9 @@ def examine(root: Path, options: Options) -> Result:
 
     difference = load_difference(options.old, options.new)
     with progress(f"scan {root}", unit="bytes") as bar:
-        scanned = scan(root, difference, progress=bar.update)
+        scanned = scan(root, difference, exclude=options.exclude, progress=bar.update)
     folder = root if root.is_dir() else root.parent
-    findings = [f for f in scanned.findings if not _excluded(f.file, options.exclude)]
+    findings = list(scanned.findings)
     notes: tuple[str, ...] = ()
     if options.prove:
         findings, notes = _prove(folder, findings, options)
@@ -102,16 +101,16 @@ def examine(root: Path, options: Options) -> Result:
         entries=found,
         files=scanned.files,
         lines=scanned.lines,
-        skipped=tuple(
-            (s.file, s.reason) for s in scanned.skipped if not _excluded(s.file, options.exclude)
-        ),
+        skipped=tuple((s.file, s.reason) for s in scanned.skipped),
         notes=notes,
         fail_on=options.fail_on,
     )
 
 
-def diff(old: str, new: str, rules: Sequence[str], format: Format) -> None:
-    """Print the difference of two toolkits, all of it or some rules.
+def diff(
+    old: str, new: str, rules: Sequence[str], format: Format, output: Path | None = None
+) -> None:
+    """Print the difference of two toolkits, all of it or some rules, or write it to `output` as its suffix says.
 
     Raises:
         MigrateError: a rule does not exist.
@@ -120,6 +119,7 @@ def diff(old: str, new: str, rules: Sequence[str], format: Format) -> None:
     """
     from fa3_matrix.migrate.store import load_difference
 
+    format = of_file(output) if output else format
     unknown = [rule for rule in rules if rule not in RULES]
     if unknown:
         raise MigrateError(f"no such rule: {', '.join(unknown)}; the rules are {', '.join(RULES)}")
@@ -128,7 +128,11 @@ def diff(old: str, new: str, rules: Sequence[str], format: Format) -> None:
         raise FormatError(f"a difference has no files, so none of it is {format}: take {known}")
     difference = load_difference(old, new)
     changes = tuple(c for c in difference.changes if not rules or c.rule in rules)
-    sys.stdout.write(_clean(DIFFERENCE_FORMATS[format](difference, changes)))
+    shown = _clean(DIFFERENCE_FORMATS[format](difference, changes))
+    if output:
+        _write(output, shown)
+    else:
+        sys.stdout.write(shown)
 
 
 def _prove(
@@ -186,10 +190,6 @@ def _show(result: Result, format: Format) -> None:
         text.show(result, Console())
     else:
         sys.stdout.write(_clean(FORMATS[format](result)))
-
-
-def _excluded(file: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatchcase(file, p) or fnmatchcase(file, f"{p.rstrip('/')}/*") for p in patterns)
 
 
 def _clean(text: str) -> str:

@@ -1,7 +1,8 @@
 """The models and the difference that ship with the package, as compressed JSON.
 
 ``python -m fa3_matrix.migrate.store model ROOT [COMPONENT ...]`` reads a toolkit into ``data/cuda-X.Y.json.xz``;
-``... difference 12.4 13.3`` computes the difference of two such models, dated by those between them;
+``... difference 12.4 13.3`` computes the difference of two such models, dated by those between them, and keeps what
+was proved of it;
 ``python -m fa3_matrix.migrate.witness`` proves it.
 """
 
@@ -199,7 +200,11 @@ def main(arguments: list[str] | None = None) -> int:
             found = read(options.root, options.components)
             save_model(found, _model_path(found.cuda))
         else:
-            save_difference(_computed(options.old, options.new))
+            from fa3_matrix.migrate.witness import kept
+
+            computed = _computed(options.old, options.new)
+            recorded = load_difference(options.old, options.new)
+            save_difference(kept(computed, recorded))
     except Fa3Error as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -1,7 +1,7 @@
 """Proves a difference by both compilers: what changed, the old one takes and the new one refuses; the rest, both take.
 
 ``python -m fa3_matrix.migrate.witness 12.4 13.3`` proves the shipped difference and raises the proof level of what is
-confirmed. What was compiled before is not compiled again.
+confirmed; it lowers none. What was compiled before is not compiled again.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from fa3_matrix import _json
 from fa3_matrix.errors import Fa3Error, ToolkitError
 from fa3_matrix.migrate._tree import Tree
-from fa3_matrix.migrate.difference import Difference
+from fa3_matrix.migrate.difference import Change, Difference
 from fa3_matrix.migrate.rules import Proof
 from fa3_matrix.migrate.witness_units import Key, Unit, units
 from fa3_matrix.toolkits import cache_dir, clean_environment, find
@@ -173,6 +173,42 @@ def proved(difference: Difference, changes: frozenset[Key]) -> Difference:
     )
 
 
+def kept(difference: Difference, recorded: Difference) -> Difference:
+    """``difference``, computed anew, with the proof levels that ``recorded`` has of the same changes.
+
+    What proved a row need not be at hand when it is computed again: headers of a component, or a compiler.
+    """
+    levels = {_fact(change): change.proof for change in recorded.changes}
+    return dataclasses.replace(
+        difference,
+        changes=tuple(
+            dataclasses.replace(change, proof=levels.get(_fact(change), change.proof))
+            if change.proof is Proof.HEADERS
+            else change
+            for change in difference.changes
+        ),
+    )
+
+
+def _fact(change: Change) -> tuple[object, ...]:
+    """What a witness proves of a change: not when it was made, nor what to write instead."""
+    calls = tuple(
+        (call.arguments, call.position, call.old, call.new) for call in change.broken_calls
+    )
+    return change.rule, change.name, change.where, change.old, change.new, calls
+
+
+def not_proved_again(difference: Difference, absent: frozenset[str]) -> list[str]:
+    """Names of the proved changes whose headers are not at hand: they keep their level as recorded."""
+    return sorted(
+        {
+            change.name
+            for change in difference.changes
+            if change.where in absent and change.proof not in (Proof.DOCUMENTATION, Proof.HEADERS)
+        }
+    )
+
+
 Say = Callable[[str], None]
 
 
@@ -201,6 +237,8 @@ def main(arguments: list[str] | None = None) -> int:
         absent = toolkits[0].absent(old.headers) | toolkits[1].absent(new.headers)
         if absent:
             print(f"not at hand, and not proved: {', '.join(sorted(absent))}")
+        if again := not_proved_again(difference, absent):
+            print(f"these keep their proof level as recorded: {', '.join(again)}")
         made = units(difference, old, new, absent)
         proven = prove(made, *toolkits, folder=cache_dir() / "witnesses", say=print)
         store.save_difference(proved(difference, proven.changes))

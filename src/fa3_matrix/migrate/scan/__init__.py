@@ -1,6 +1,6 @@
 """Find in a tree of sources what the difference of two toolkits touches. Nothing that is read is executed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +26,7 @@ def scan(
     root: Path,
     difference: Difference,
     *,
+    exclude: Sequence[str] = (),
     progress: Callable[[int, int], None] = lambda _done, _total: None,
     processes: int | None = None,
 ) -> Scan:
@@ -34,6 +35,7 @@ def scan(
     Args:
         root: folder or file.
         difference: what to look for.
+        exclude: patterns of names relative to ``root`` that are not read: see `walk`.
         progress: called with bytes done and bytes in all.
         processes: how many to use; None: one for each core, and one alone where the tree is small.
 
@@ -44,7 +46,7 @@ def scan(
 
     if not root.exists():
         raise Fa3Error(f"{root}: no such file or folder; name what to scan")
-    entries = list(walk(root))
+    entries = list(walk(root, exclude))
     files = [entry for entry in entries if isinstance(entry, Listed)]
     skipped = [entry for entry in entries if isinstance(entry, Skipped)]
     folder = root.parent if root.is_file() else root

@@ -177,16 +177,7 @@ def _long_flags(source: Source, span: tuple[int, int], state: State) -> Iterator
             continue
         pattern = re.compile(rf"(?<![\w-]){re.escape(change.name)}(?![\w-])")
         for match in pattern.finditer(source.text, *span):
-            yield source.finding(
-                change.rule,
-                match.span(),
-                change.name,
-                f"nvcc's {change.name} means {change.new} now."
-                if change.new
-                else f"nvcc {source.difference.new} has no option {change.name}.",
-                change=change,
-                state=state,
-            )
+            yield shell.changed_option(source, match.span(), change, state)
 
 
 def _package(source: Source, command: Command, state: State) -> Iterator[Finding]:

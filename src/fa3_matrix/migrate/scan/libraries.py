@@ -26,11 +26,18 @@ def find(source: Source, start: int, end: int, state: State) -> Iterator[Finding
             if row.new
             else f"CUDA {source.difference.new} has no {row.name}.",
             change=row,
-            state=state,
+            state=_state(source, state, row),
             confidence="high" if exact or match["flag"] or match["release"] else "medium",
             edits=(source.edit(*match.span("name"), replacement),) if replacement else (),
         )
     yield from _folders(source, start, end, state)
+
+
+def _state(source: Source, state: State, row: Change) -> State:
+    """A file that names the successor as well tries one after the other."""
+    if state is State.ACTIVE and row.new and row.new.lower() in source.text.lower():
+        return State.INACTIVE
+    return state
 
 
 def _by_spelling(changes: dict[str, Change]) -> dict[str, Change]:

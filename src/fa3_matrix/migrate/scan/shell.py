@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from fa3_matrix.migrate.difference import Difference, Remedy
+from fa3_matrix.migrate.difference import Change, Difference, Remedy
 from fa3_matrix.migrate.finding import Finding
 from fa3_matrix.migrate.rules import State
 from fa3_matrix.migrate.scan import architectures, libraries, packages
@@ -99,15 +99,8 @@ def _flags(source: Source, start: int, end: int, state: State, nvcc: bool) -> It
             continue
         pattern = rf"(?<!\S){re.escape(change.name)}(?=[\s=;&|]|$)"
         for match in re.finditer(pattern, source.text[start:end]):
-            yield source.finding(
-                change.rule,
-                (start + match.start(), start + match.end()),
-                change.name,
-                f"nvcc's {change.name} means {change.new}, and meant {change.old}."
-                if change.new
-                else f"nvcc {source.difference.new} has no option {change.name}.",
-                change=change,
-                state=state,
+            yield changed_option(
+                source, (start + match.start(), start + match.end()), change, state
             )
     for match in DIALECT.finditer(source.text, start, end):
         yield dialect(source, match.span(), match["standard"], state)
@@ -124,6 +117,20 @@ def _flags(source: Source, start: int, end: int, state: State, nvcc: bool) -> It
                 change=default,
                 state=state,
             )
+
+
+def changed_option(source: Source, span: tuple[int, int], change: Change, state: State) -> Finding:
+    """That an option of nvcc is gone or means something else."""
+    return source.finding(
+        change.rule,
+        span,
+        change.name,
+        f"nvcc's {change.name} means {change.new}, and meant {change.old}."
+        if change.new
+        else f"nvcc {source.difference.new} has no option {change.name}.",
+        change=change,
+        state=state,
+    )
 
 
 _INTEL = re.compile(

@@ -2,8 +2,9 @@
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 # Above, a file is generated or no source; what people write has less than 2 MB.
@@ -45,19 +46,29 @@ class Listed:
     size: int
 
 
-def walk(root: Path) -> Iterator[Listed | Skipped]:
+def walk(root: Path, exclude: Sequence[str] = ()) -> Iterator[Listed | Skipped]:
     """All regular files under ``root`` in the order of their names, without those of version control.
 
     Links to files elsewhere are followed; links to folders are not, since what they show is either in
     the tree already, or no part of it. A ``root`` that is a file is the only one.
+
+    Args:
+        exclude: patterns of relative names, as of `fnmatch`; what matches one, and what lies in a folder that does,
+            is not looked at.
     """
+    patterns = [pattern.rstrip("/") for pattern in exclude]
     if root.is_file():
-        yield _listed(root.name, root)
+        if not _matches(root.name, patterns):
+            yield _listed(root.name, root)
         return
-    yield from _folder(root, root.resolve())
+    yield from _folder(root, root.resolve(), patterns)
 
 
-def _folder(root: Path, real: Path) -> Iterator[Listed | Skipped]:
+def _matches(file: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(file, pattern) for pattern in patterns)
+
+
+def _folder(root: Path, real: Path, exclude: Sequence[str]) -> Iterator[Listed | Skipped]:
     folders = [""]
     while folders:
         folder = folders.pop()
@@ -69,6 +80,8 @@ def _folder(root: Path, real: Path) -> Iterator[Listed | Skipped]:
         inner = []
         for entry in entries:
             file = f"{folder}/{entry.name}" if folder else entry.name
+            if _matches(file, exclude):
+                continue
             if entry.is_dir(follow_symlinks=False):
                 if entry.name not in _IGNORED:
                     inner.append(file)

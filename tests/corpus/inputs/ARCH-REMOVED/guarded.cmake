@@ -1,0 +1,7 @@
+# corpus: guarded
+# nvcc: -arch=sm_80
+if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 13)
+  set(CMAKE_CUDA_ARCHITECTURES 70 80)
+else()
+  set(CMAKE_CUDA_ARCHITECTURES 80)
+endif()

@@ -1,0 +1,4 @@
+// corpus: break
+#include <cub/cub.cuh>
+
+using Operator = cub::Sum;

@@ -1,0 +1,10 @@
+// corpus: guarded
+#include <cuda_runtime.h>
+
+void wait() {
+#if CUDART_VERSION >= 13000
+  cudaDeviceSynchronize();
+#else
+  cudaThreadSynchronize();
+#endif
+}

@@ -1,0 +1,7 @@
+// corpus: break
+#include <cuda_runtime.h>
+
+void wait() {
+  cudaThreadSynchronize();
+  cudaDeviceSynchronize();
+}

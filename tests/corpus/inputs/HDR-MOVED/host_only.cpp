@@ -1,0 +1,4 @@
+// corpus: break
+#include <thrust/complex.h>
+
+thrust::complex<float> zero() { return {}; }

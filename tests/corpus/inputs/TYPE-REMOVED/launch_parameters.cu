@@ -1,0 +1,6 @@
+// corpus: break
+#include <cuda_runtime.h>
+
+size_t room(int devices) {
+  return devices * sizeof(cudaLaunchParams);
+}
