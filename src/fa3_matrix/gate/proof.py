@@ -1,8 +1,9 @@
 """What the gate does on trials that were measured: whole runs drawn from them, on builds whose difference is known.
 
 The trials are of stage "calibrate": each timed one base against a copy of it and against the same build with slowdowns
-put in (`fa3_matrix.build.injected`). A run draws as many as the gate takes, none twice, and is judged by the gate's own
-rules. Runs share trials, so they are not independent: the counts describe these trials, not others.
+put in (`fa3_matrix.build.injected`). A run draws as many as the gate takes, none twice and all of one calibration, that
+is of one GPU, and is judged by the gate's own rules. Runs share trials, so they are not independent: the counts
+describe these trials, not others.
 """
 
 import random
@@ -24,7 +25,7 @@ SAME = "same"  # the head that is a copy of the base
 
 @dataclass(frozen=True)
 class Calibration:
-    """Trials by the head that they time: entry i of each is of process i."""
+    """What one `calibrate` measured: trials by the head that they time, entry i of each of process i."""
 
     trials: dict[str, list[Trial]]
 
@@ -80,22 +81,28 @@ class Proof:
 
 
 def prove(
-    calibration: Calibration, head: str, slowed: int, limits: GateLimits, runs: int, seed: int
+    calibrations: Sequence[Calibration],
+    head: str,
+    slowed: int,
+    limits: GateLimits,
+    runs: int,
+    seed: int,
 ) -> Proof:
-    """Draw and judge `runs` runs.
+    """Draw and judge `runs` runs, each of one calibration, which is drawn by how many trials it has.
 
     Raises:
-        ValueError: there are fewer trials than a run takes.
+        ValueError: a calibration has fewer trials than a run takes.
     """
     needed = limits.screen_trials + limits.confirm_trials
-    if calibration.processes < needed:
-        raise ValueError(f"{calibration.processes} trials, a run takes {needed}: measure more")
+    processes = [calibration.processes for calibration in calibrations]
+    if min(processes) < needed:
+        raise ValueError(f"{min(processes)} trials, a run takes {needed}: measure more")
     order = random.Random(seed)
-    keys = calibration.keys
-    controls = keys[::TWIN_EVERY]  # as many as the gate plans, here of the copy of the base
-    judged = [key for key in keys if key not in controls]
     happened = dict.fromkeys(("false", "void", "undecided", "found", "passed"), 0)
-    for _ in range(runs):
+    for calibration in order.choices(calibrations, processes, k=runs):
+        keys = calibration.keys
+        controls = keys[::TWIN_EVERY]  # as many as the gate plans, here of the copy of the base
+        judged = [key for key in keys if key not in controls]
         worse = set(order.sample(judged, slowed))
         drawn = order.sample(range(calibration.processes), needed)
         trials = [
