@@ -157,13 +157,19 @@ def test_generate_check_is_3_after_a_drift(tmp_path: Path) -> None:
     ("module", "command", "extra"),
     [
         ("typer", "cells", "cli"),
-        ("filelock", "toolkits", "build"),
+        ("filelock", "build sm90-cu133", "build"),
         ("jinja2", "report", "cli"),
         ("duckdb", "history", "history"),
     ],
 )
-def test_a_missing_package_is_4_and_names_its_extra(module: str, command: str, extra: str) -> None:
-    done = fa3_matrix(command, before=f"import sys; sys.modules[{module!r}] = None")
+def test_a_missing_package_is_4_and_names_its_extra(
+    module: str, command: str, extra: str, tmp_path: Path
+) -> None:
+    done = fa3_matrix(
+        *command.split(),
+        before=f"import sys; sys.modules[{module!r}] = None",
+        FA3_CACHE_DIR=str(tmp_path),
+    )
     assert done.returncode == 4
     assert done.stderr == (
         f"error: this needs the Python package {module!r}, which is not installed; "

@@ -5,11 +5,12 @@ import json
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from enum import IntEnum, StrEnum
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import Annotated, Any, TypeVar
 
+from fa3_matrix._extras import needs
 from fa3_matrix.errors import Fa3Error
 
 
@@ -24,23 +25,12 @@ class Exit(IntEnum):
     NOT_SERVED = 5
 
 
-def _missing(package: str | None, extra: str) -> NoReturn:
-    print(
-        f"error: this needs the Python package {package!r}, which is not installed; "
-        f"`pip install 'fa3-matrix[{extra}]'` brings it",
-        file=sys.stderr,
-    )
-    raise SystemExit(Exit.MISSING_EXTRA)
-
-
-try:
+with needs("cli", Exit.MISSING_EXTRA):
     import typer
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
     from typer.core import TyperGroup
-except ModuleNotFoundError as error:
-    _missing(error.name, "cli")
 
 _EXIT_CODES = """\
 Exit codes: 0 done; 1 it failed, and the message says why; 2 wrong usage; 3 a generated file has
@@ -71,15 +61,9 @@ Jobs = Annotated[
 ]
 
 
-@contextmanager
-def _stage(extra: str) -> Iterator[None]:
-    """Around the imports of a stage: a package that is missing ends the command, naming its extra."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("fa3_matrix"):
-            raise
-        _missing(error.name, extra)
+def _stage(extra: str) -> AbstractContextManager[None]:
+    """Around a stage and its imports: a package that is missing ends the command, naming its extra."""
+    return needs(extra, Exit.MISSING_EXTRA)
 
 
 @app.command()
@@ -166,9 +150,12 @@ def toolkits(
 
     with _stage("build"):
         from fa3_matrix import toolkits as stage
-    loaded = matrix.load()
-    chosen = [loaded.toolkit(v).version for v in versions or [t.version for t in loaded.toolkits]]
-    states = stage.report(chosen, provision=not no_provision, verify=verify)
+
+        loaded = matrix.load()
+        chosen = [
+            loaded.toolkit(v).version for v in versions or [t.version for t in loaded.toolkits]
+        ]
+        states = stage.report(chosen, provision=not no_provision, verify=verify)
     if as_json:
         print(_json.dumps({"toolkits": {s.version: s.as_dict() for s in states}}), end="")
     else:
@@ -193,7 +180,8 @@ def build(
     """
     with _stage("build"):
         from fa3_matrix.build import all_cells
-    failed = all_cells.run(names or (), jobs=jobs)
+
+        failed = all_cells.run(names or (), jobs=jobs)
     if failed:
         print(f"error: failed: {', '.join(failed)}", file=sys.stderr)
         raise typer.Exit(Exit.FAILED)
@@ -482,11 +470,11 @@ def scan(
     old: _From = "12.4",
     new: _To = "13.3",
     format: Annotated[
-        str, typer.Option(help="text, json, markdown or sarif: of what is printed.")
+        str, typer.Option(help="text, json, markdown, sarif or html: of what is printed.")
     ] = "text",
     output: Annotated[
         list[Path] | None,
-        typer.Option(help="Also write a file: .sarif, .json, .md or .txt. May be repeated."),
+        typer.Option(help="Also write a file: .sarif, .json, .md, .txt or .html. May be repeated."),
     ] = None,
     exclude: Annotated[
         list[str] | None,
@@ -567,14 +555,17 @@ def diff(
     rule: Annotated[
         list[str] | None, typer.Option(help="Only this rule, such as FN-SIG. May be repeated.")
     ] = None,
-    format: Annotated[str, typer.Option(help="text, json or markdown.")] = "text",
+    format: Annotated[str, typer.Option(help="text, json, markdown or html.")] = "text",
+    output: Annotated[
+        Path | None, typer.Option(help="Write this file instead: .html, .json, .md or .txt.")
+    ] = None,
 ) -> None:
     """Show the difference of two toolkits: what was removed, renamed, changed or deprecated, and since when."""
     with _could_not():
         from fa3_matrix.migrate import command
         from fa3_matrix.migrate.formats import Format
 
-        command.diff(old, new, rule or (), _chosen(Format, format, "--format"))
+        command.diff(old, new, rule or (), _chosen(Format, format, "--format"), output)
 
 
 _Choice = TypeVar("_Choice", bound=StrEnum)

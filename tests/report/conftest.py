@@ -1,14 +1,27 @@
 """A build folder as the earlier stages leave it: their JSON, without compilers or a GPU."""
 
 import hashlib
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fa3_matrix import _json, matrix
+from fa3_matrix.report import inputs, model
 
 Json = dict[str, Any]
+
+load_matrix = cache(matrix.load)
+"""The matrix, read once for all tests: it takes half a second."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _matrix_is_read_once() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matrix, "load", load_matrix)
+        yield
 
 
 def variant(name: str, **more: Any) -> Json:
@@ -72,7 +85,11 @@ class BuildFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.matrix = matrix.load()
+        self.matrix = load_matrix()
+
+    def assembled(self) -> Json:
+        """The report's data of what is there; no page is rendered."""
+        return model.assemble(self.matrix, inputs.read(self.path))
 
     def manifest(self, cell: str, *variants: Json, **more: Any) -> Json:
         found = self.matrix.cell(cell)

@@ -5,22 +5,23 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 
-from fa3_matrix import _json, matrix
+from fa3_matrix import _json
 from fa3_matrix.bench.suites import suite_problems
 from fa3_matrix.gate.completeness import Expected
-from fa3_matrix.gate.trials import CellKey, Trial
+from fa3_matrix.gate.estimates import compare
+from fa3_matrix.gate.trials import CellKey, Trial, read_trial
 from fa3_matrix.gate.verdict import judge
-from fa3_matrix.matrix import Matrix
 from fa3_matrix.report import model
 from fa3_matrix.report.inputs import Inputs, Json
 
 from ..gate.simulation import BASE, HEAD, Simulator, document
-from .conftest import BuildFolder
+from .conftest import BuildFolder, load_matrix
 
-PROBLEMS = {problem.id: problem for problem in suite_problems("gate")}
+PROBLEMS = {problem.id: problem for problem in suite_problems("gate", load_matrix())}
 CELLS = [CellKey("gate", problem, "cold") for problem in PROBLEMS]
 LONE = CELLS.pop(2)
 TWINS = [key._replace(control="twin") for key in CELLS[::6]]
@@ -72,6 +73,11 @@ def run(outcome: str) -> tuple[Json, list[Json]]:
     return result, trials
 
 
+def compared() -> Json:
+    """What `gate compare` leaves of two trials: a document without verdicts."""
+    return compare([read_trial(trial, "trials.json") for trial in run("pass")[1][:2]]).as_json()
+
+
 def assembled(
     gate: Json | None,
     trials: list[Json] | None = None,
@@ -89,13 +95,12 @@ def assembled(
         gate=gate,
         trials=trials,
         static_gate=static_gate,
+        comparison=None,
+        migrate=None,
+        behaviour=None,
+        history=Path("no such folder"),
     )
-    return model.assemble(_matrix(), inputs)
-
-
-@cache
-def _matrix() -> Matrix:
-    return matrix.load()
+    return model.assemble(load_matrix(), inputs)
 
 
 def write(build: BuildFolder, gate: Json, trials: list[Json]) -> None:

@@ -16,8 +16,8 @@ from fa3_matrix.report import gate_page, render
 from fa3_matrix.report.__main__ import summary
 from fa3_matrix.report.inputs import Json
 
-from .conftest import BuildFolder
-from .gate_runs import CELLS, NO_KERNEL, SLOW, TWINS, assembled, cell_of, run, write
+from .conftest import BuildFolder, load_matrix
+from .gate_runs import CELLS, NO_KERNEL, SLOW, TWINS, assembled, cell_of, compared, run, write
 from .test_render import _columns_agree, _Page
 
 HINTS = ["associated with 24 more bytes spilled", "associated with another schedule"]
@@ -121,7 +121,7 @@ def test_a_head_that_is_not_the_build_at_hand_is_stale():
     gate, trials = run("pass")
     data = assembled(gate, trials, manifest_sha256={gate["head"]["cell"]: "f" * 64})
     page = render.html(data)
-    assert '<section class="gate stale">' in page
+    assert '<section class="verdict stale">' in page
     assert "Stale: head was another build of sm90-cu124" in _Page(page).text
     assert "**Stale: head was another build" in render.markdown(data)
     assert summary(data).count("stale") == 1
@@ -228,12 +228,12 @@ def test_controls_are_counted_once_however_many_stages_test_them():
 
 
 def test_a_comparison_without_verdict_is_no_result_of_a_cell(build: BuildFolder):
-    comparison = {"kind": "comparison", "base": "a", "head": "b", "cells": []}
-    _json.write_atomic(build.path / "results" / "comparison.json", comparison)
+    _json.write_atomic(build.path / "results" / "comparison.json", compared())
     assert report.write(build.path)["gate"] is None
 
 
-KNOWN = sorted({p.id for name in ("decode", "varlen", "grid") for p in suite_problems(name)})
+SUITES = ("decode", "varlen", "grid")
+KNOWN = sorted({p.id for name in SUITES for p in suite_problems(name, load_matrix())})
 
 
 @given(st.lists(st.sampled_from([*KNOWN, "p0", "of <another> version"]), min_size=1))

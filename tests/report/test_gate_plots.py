@@ -82,7 +82,8 @@ def test_what_may_be_nothing_is_hatched_and_a_failure_outlined(data: Json):
         cell = {"verdict": verdict, "ratio": ratio, "interval": interval}
         heat_map = {"title": "t", "rows": ["r"], "columns": ["c"], "places": [[0, 0, 0]]}
         shown = {"cells": [cell], "heat_maps": [heat_map], "pairs": [], "controls": []}
-        (svg,) = gate_plots.draw(data | shown).heat_maps
+        nothing = {"trace": {column: [] for column in data["trace"]}}
+        (svg,) = gate_plots.draw(data | shown | nothing).heat_maps
         return str(svg)
 
     def hatched(svg: str) -> bool:
@@ -128,11 +129,10 @@ def test_signs_that_the_font_lacks_are_left_to_the_readers():
         assert "注意" in gate_plots.draw(_data(gate, trials)).controls
 
 
-def test_a_rejected_control_is_marked():
-    plain = gate_plots.draw(_data(*run("fail"))).controls
+def test_a_rejected_control_is_marked(plots: gate_plots.Plots):
     void = gate_plots.draw(_data(*run("void"))).controls
     assert "var(--bad)" in void
-    assert "var(--bad)" not in plain
+    assert "var(--bad)" not in plots.controls
 
 
 def test_a_run_without_trials_or_estimates_draws_what_there_is():
@@ -148,8 +148,7 @@ def test_a_run_without_trials_or_estimates_draws_what_there_is():
     assert plots.heat_maps
 
 
-def test_the_page_holds_every_plot():
-    data = assembled(*run("fail"))
-    page = render.html(data)
-    for svg in _every(gate_plots.draw(data["gate"])):
+def test_the_page_holds_every_plot(plots: gate_plots.Plots):
+    page = render.html(assembled(*run("fail")))
+    for svg in _every(plots):
         assert svg in page

@@ -39,6 +39,13 @@ class Entry:
         """Still to be dealt with: not suppressed, not guarded by the toolkit's version."""
         return self.finding.suppressed is None and self.finding.state is not State.INACTIVE
 
+    @property
+    def standing(self) -> str:
+        """The column of `Result.counts` that it is counted in."""
+        if self.finding.suppressed is not None:
+            return "suppressed"
+        return "known" if self.known else str(self.finding.state)
+
     def fails(self, fail_on: FailOn) -> bool:
         """Whether the run fails by it."""
         if self.known or not self.open:
@@ -110,21 +117,13 @@ class Result:
             for severity in Severity
         }
         for entry in self.entries:
-            table[entry.finding.severity][_column(entry)] += 1
+            table[entry.finding.severity][entry.standing] += 1
         return table
 
     def by_release(self) -> dict[str, int]:
         """Open findings by the release that made the break; "unknown" last."""
         counts = Counter(e.finding.since or "unknown" for e in self.entries if e.open)
         return dict(sorted(counts.items(), key=lambda item: _release_key(item[0])))
-
-
-def _column(entry: Entry) -> str:
-    if entry.finding.suppressed is not None:
-        return "suppressed"
-    if entry.known:
-        return "known"
-    return str(entry.finding.state)
 
 
 def _release_key(release: str) -> tuple[int, ...]:

@@ -1,13 +1,6 @@
-"""The gate's plots as SVG to put into the page: one text for one document, no script, no font, nothing to load.
+"""The gate's plots: of heat maps, pairs, controls, and the clock and power of a run."""
 
-The page's colours stand in for those of text and lines, so that plots follow a dark window as the rest does.
-Needs matplotlib, the extra `report`.
-"""
-
-import io
 import math
-import re
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -15,54 +8,23 @@ from typing import Any
 
 import matplotlib
 from markupsafe import Markup
-from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
-from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
+from fa3_matrix.report import drawing
+from fa3_matrix.report.drawing import BAD, HALF, INK, LINE, MUTED, WIDE, figure, gaps, svg
 from fa3_matrix.report.inputs import Json
 
 # A slowdown of this share, or more, has the deepest colour.
 CLIP = 0.05
 
-# Stand-ins that nothing else is drawn in, and the page's colours that take their place.
-_INK, _MUTED, _LINE, _BAD, _HALF = "#010203", "#010204", "#010205", "#010206", "#010207"
-_VARIABLES = {_INK: "ink", _MUTED: "muted", _LINE: "line", _BAD: "bad", _HALF: "half"}
 # Of cells, whose own colour does not change with the window.
 _DARK, _LIGHT, _NO_PAIR = "#16191d", "#ffffff", "#b9bfc6"
 
-_STYLE = {
-    # Text stays text: small, searchable, and in the page's font.
-    "svg.fonttype": "none",
-    "svg.hashsalt": "fa3-matrix",
-    # A label is data: a dollar sign in it is one.
-    "text.parse_math": False,
-    "font.size": 11,
-    "axes.labelsize": 11,
-    "xtick.labelsize": 11,
-    "ytick.labelsize": 11,
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-    "savefig.facecolor": "none",
-    "savefig.bbox": "tight",
-    "savefig.pad_inches": 4 / 72,
-    "text.color": _INK,
-    "axes.labelcolor": _INK,
-    "axes.edgecolor": _LINE,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "xtick.color": _MUTED,
-    "ytick.color": _MUTED,
-    "grid.color": _LINE,
-    "hatch.linewidth": 0.7,
-    "legend.frameon": False,
-    "legend.fontsize": 11,
-}
 # A heat map's cell, in pixels.
 _CELL_WIDTH, _CELL_HEIGHT = 47, 24
 _PANEL = (300, 190)
-_WIDE = 720
 _MOST_CONTROLS = 40
 
 
@@ -82,10 +44,7 @@ class Plots:
 
 def draw(gate: Json) -> Plots:
     """Draw what `fa3_matrix.report.gate_page.assemble` returned."""
-    # Not the user's settings: two machines are to draw the same.
-    with style.context(["default", _STYLE], after_reset=True), warnings.catch_warnings():
-        # A sign that matplotlib's font lacks is drawn by the reader's.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+    with drawing.style():
         return Plots(
             key=_key() if gate["heat_maps"] else Markup(),
             heat_maps=[
@@ -98,28 +57,6 @@ def draw(gate: Json) -> Plots:
         )
 
 
-def _figure(width: float, height: float) -> Figure:
-    """An empty figure; sizes in the page's pixels, which are the SVG's points."""
-    return Figure(figsize=(width / 72, height / 72))
-
-
-def _svg(figure: Figure, name: str, says: str) -> Markup:
-    """The figure as an element; `name` keeps its ids from those of the page's other plots."""
-    buffer = io.StringIO()
-    nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    figure.savefig(buffer, format="svg", metadata=nothing)
-    text = buffer.getvalue()
-    text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    text = re.sub(r' xmlns(:xlink)?="[^"]*"', "", text)
-    text = re.sub(r'(width|height)="([\d.]+)pt"', r'\1="\2"', text)
-    text = re.sub(r'(\bid="|url\(#|href="#)', rf"\1{name}-", text)
-    for stand_in, variable in _VARIABLES.items():
-        text = text.replace(stand_in, f"var(--{variable})")
-    label = Markup('<svg role="img" aria-label="{}"').format(says)
-    return label + Markup(text.removeprefix("<svg"))
-
-
 def _colours() -> tuple[Any, Normalize]:
     """Of log ratios: red is slower, blue faster, near white in the middle."""
     deepest = math.log1p(CLIP)
@@ -127,9 +64,9 @@ def _colours() -> tuple[Any, Normalize]:
 
 
 def _key() -> Markup:
-    figure = _figure(_WIDE, 16)
+    plot = figure(WIDE, 16)
     colours, norm = _colours()
-    axes = figure.add_axes((0, 0, 0.35, 1))
+    axes = plot.add_axes((0, 0, 0.35, 1))
     steps = 41
     for step in range(steps):
         share = (step / (steps - 1) * 2 - 1) * CLIP
@@ -141,34 +78,32 @@ def _key() -> Markup:
     names = [f"{100 * share:+.3g}%" if share else "0" for share in shares]
     names = [f"{names[0]} or less", *names[1:-1], f"{names[-1]} or more"]
     axes.set_xticks(places, names)
-    figure.legend(
+    plot.legend(
         handles=[
             Patch(facecolor=_LIGHT, edgecolor=_DARK, hatch="////", label="interval holds 1"),
-            Patch(facecolor="none", edgecolor=_INK, linewidth=2, label="failed"),
+            Patch(facecolor="none", edgecolor=INK, linewidth=2, label="failed"),
             Patch(facecolor=_NO_PAIR, label="no pair"),
         ],
         loc="center left",
         bbox_to_anchor=(0.40, 0.5),
         ncols=3,
     )
-    return _svg(
-        figure, "key", "Key: red is slower, blue faster; hatched where the interval holds 1"
-    )
+    return svg(plot, "key", "Key: red is slower, blue faster; hatched where the interval holds 1")
 
 
 def _heat_map(heat_map: Json, cells: list[Json], name: str) -> Markup:
     rows, columns = heat_map["rows"], heat_map["columns"]
-    figure = _figure(_CELL_WIDTH * len(columns), _CELL_HEIGHT * len(rows))
-    axes = figure.add_axes((0, 0, 1, 1))
+    plot = figure(_CELL_WIDTH * len(columns), _CELL_HEIGHT * len(rows))
+    axes = plot.add_axes((0, 0, 1, 1))
     for row, column, index in heat_map["places"]:
         _tile(axes, row, column, cells[index])
     axes.set(xlim=(0, len(columns)), ylim=(len(rows), 0))
     axes.set_xticks([column + 0.5 for column in range(len(columns))], columns)
     axes.set_yticks([row + 0.5 for row in range(len(rows))], rows)
     axes.xaxis.tick_top()
-    axes.tick_params(length=0, labelcolor=_INK)
+    axes.tick_params(length=0, labelcolor=INK)
     axes.spines[:].set_visible(False)
-    return _svg(figure, name, f"Percent by which head is slower: {heat_map['title']}")
+    return svg(plot, name, f"Percent by which head is slower: {heat_map['title']}")
 
 
 def _tile(axes: Axes, row: int, column: int, cell: Json) -> None:
@@ -187,7 +122,7 @@ def _tile(axes: Axes, row: int, column: int, cell: Json) -> None:
     axes.add_patch(Rectangle(*box, facecolor=face, linewidth=0, hatch=hatch, edgecolor=lines))
     failed = cell["verdict"] == "fail"
     if failed:
-        axes.add_patch(Rectangle(*box, facecolor="none", edgecolor=_INK, linewidth=2))
+        axes.add_patch(Rectangle(*box, facecolor="none", edgecolor=INK, linewidth=2))
     # A plate keeps the number apart from the hatching.
     plate = {"facecolor": face, "edgecolor": "none", "pad": 1.5} if unsure else None
     axes.text(
@@ -218,21 +153,21 @@ def _luminance(colour: Any) -> float:
 
 def _pairs(cell: Json, name: str) -> Markup:
     """Of each trial the share of pairs at or below a slowdown; medians, which are what is tested, as a row of ticks."""
-    figure = _figure(*_PANEL)
-    axes = figure.add_axes((0, 0, 1, 1))
+    plot = figure(*_PANEL)
+    axes = plot.add_axes((0, 0, 1, 1))
     medians = []
     for trial in cell["trials"]:
         percents = sorted(map(_percent, trial))
         medians.append(median(percents))
-        axes.ecdf(percents, color=_HALF, linewidth=0.9, alpha=0.75)
-    axes.plot(medians, [-0.07] * len(medians), "|", color=_INK, markersize=8, clip_on=False)
-    axes.axvline(0, color=_MUTED, linewidth=1)
-    axes.axvline(100 * cell["margin"], color=_BAD, linewidth=1.2, linestyle="--")
+        axes.ecdf(percents, color=HALF, linewidth=0.9, alpha=0.75)
+    axes.plot(medians, [-0.07] * len(medians), "|", color=INK, markersize=8, clip_on=False)
+    axes.axvline(0, color=MUTED, linewidth=1)
+    axes.axvline(100 * cell["margin"], color=BAD, linewidth=1.2, linestyle="--")
     if cell["interval"] is not None:
-        axes.axvspan(*map(_percent, cell["interval"]), color=_MUTED, alpha=0.2, linewidth=0)
+        axes.axvspan(*map(_percent, cell["interval"]), color=MUTED, alpha=0.2, linewidth=0)
     axes.set(ylim=(-0.13, 1.02), yticks=[0, 0.5, 1], xlim=_most_of(cell))
     axes.set_xlabel("head slower by, %")
-    return _svg(figure, name, f"Ratios of pairs by trial: {cell['label']}")
+    return svg(plot, name, f"Ratios of pairs by trial: {cell['label']}")
 
 
 def _percent(ratio: float) -> float:
@@ -261,24 +196,24 @@ def _controls(controls: list[Json]) -> Markup:
         name = f"{control['label']} ({what})"
         rows.setdefault(name, []).append(control)
     shown = list(rows.items())[:_MOST_CONTROLS]
-    figure = _figure(_PANEL[0], 42 * len(shown) + 10)
-    axes = figure.add_axes((0, 0, 1, 1))
+    plot = figure(_PANEL[0], 42 * len(shown) + 10)
+    axes = plot.add_axes((0, 0, 1, 1))
     for row, (name, stages) in enumerate(shown):
         # Above its intervals, not beside them: names are long and windows may be narrow.
         axes.annotate(name, (0, row), xycoords=("axes fraction", "data"), va="center")
         for control in stages:
             _interval(axes, row + (0.58 if control["stage"] == "confirm" else 0.35), control)
-        axes.vlines(0, row + 0.22, row + 0.71, color=_MUTED, linewidth=1)
+        axes.vlines(0, row + 0.22, row + 0.71, color=MUTED, linewidth=1)
     axes.set(yticks=[], ylim=(len(shown) - 0.2, -0.4))
     axes.spines["left"].set_visible(False)
     axes.grid(axis="x", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.set_xlabel("difference, % (circle: screen, square: confirm; cross: rejected)")
-    return _svg(figure, "controls", "Controls: intervals of cells where nothing can differ")
+    return svg(plot, "controls", "Controls: intervals of cells where nothing can differ")
 
 
 def _interval(axes: Axes, y: float, control: Json) -> None:
-    colour = _BAD if control["rejected"] else _HALF
+    colour = BAD if control["rejected"] else HALF
     sign = "X" if control["rejected"] else {"screen": "o", "confirm": "s"}[control["stage"]]
     axes.plot(list(map(_percent, control["interval"])), [y, y], color=colour, linewidth=1.6)
     axes.plot([_percent(control["ratio"])], [y], sign, color=colour, markersize=5)
@@ -291,12 +226,12 @@ def _trace(trace: Json) -> Markup:
     ]
     if not panels:
         return Markup()
-    figure = _figure(_WIDE, 150 * len(panels))
-    grid = figure.subplots(len(panels), sharex=True, squeeze=False)
+    plot = figure(WIDE, 150 * len(panels))
+    grid = plot.subplots(len(panels), sharex=True, squeeze=False)
     x = range(len(trace["dropped"]))
     for axes, (label, lines) in zip(grid[:, 0], panels, strict=True):
         for name, values, colour, dashes in lines:
-            axes.plot(x, _gaps(values), color=colour, linewidth=1.1, linestyle=dashes, label=name)
+            axes.plot(x, gaps(values), color=colour, linewidth=1.1, linestyle=dashes, label=name)
         axes.set_ylabel(label)
         axes.grid(axis="y", linewidth=0.6)
         axes.set_xlim(-0.5, len(x) - 0.5)
@@ -305,22 +240,22 @@ def _trace(trace: Json) -> Markup:
     clock = grid[0, 0]
     if panels[0][0].startswith("SM"):
         clock.fill_between(
-            x, _gaps(trace["low_mhz"]), _gaps(trace["high_mhz"]), color=_MUTED, alpha=0.25, lw=0
+            x, gaps(trace["low_mhz"]), gaps(trace["high_mhz"]), color=MUTED, alpha=0.25, lw=0
         )
     dropped = [place for place, number in enumerate(trace["dropped"]) if number]
     for place in dropped:
-        clock.axvline(place, ymax=0.06, color=_BAD, linewidth=1.5)
+        clock.axvline(place, ymax=0.06, color=BAD, linewidth=1.5)
     _part_trials(grid[:, 0].tolist(), trace["trials"])
     grid[-1, 0].set_xlabel("cells in the order timed")
-    return _svg(figure, "trace", "SM clock and power over the run")
+    return svg(plot, "trace", "SM clock and power over the run")
 
 
 def _panels(trace: Json) -> Iterator[tuple[str, list[tuple[str, list[float | None], str, str]]]]:
     yield (
         "SM clock, MHz",
-        [("base", trace["base_mhz"], _INK, "-"), ("head", trace["head_mhz"], _HALF, "--")],
+        [("base", trace["base_mhz"], INK, "-"), ("head", trace["head_mhz"], HALF, "--")],
     )
-    yield "power, W", [("power", trace["watts"], _INK, "-")]
+    yield "power, W", [("power", trace["watts"], INK, "-")]
 
 
 def _part_trials(grid: Sequence[Axes], trials: list[Json]) -> None:
@@ -328,7 +263,7 @@ def _part_trials(grid: Sequence[Axes], trials: list[Json]) -> None:
     begin, stage = -0.5, None
     for trial in trials:
         for axes in grid:
-            axes.axvline(begin, color=_LINE, linewidth=0.8)
+            axes.axvline(begin, color=LINE, linewidth=0.8)
         if trial["stage"] != stage:
             stage = trial["stage"]
             grid[0].annotate(
@@ -336,10 +271,6 @@ def _part_trials(grid: Sequence[Axes], trials: list[Json]) -> None:
                 (begin, 1.02),
                 xycoords=("data", "axes fraction"),
                 va="bottom",
-                color=_MUTED,
+                color=MUTED,
             )
         begin += trial["cells"]
-
-
-def _gaps(values: list[float | None]) -> list[float]:
-    return [math.nan if value is None else value for value in values]

@@ -9,6 +9,10 @@
 | `results/gate.json` | the gate: a judged run (`fa3_matrix.gate.run`) | `Inputs.gate` |
 | `results/trials.json` | the gate: `trials`, the documents of a run's trials | `Inputs.trials` |
 | `results/static-gate.json` | the static gate (`fa3_matrix.gate.static`) | `Inputs.static_gate` |
+| `results/comparison.json` | `gate compare`: two builds timed side by side, not judged | `Inputs.comparison` |
+| `results/migrate.json` | the session `migrate`: a scan of this tree, as JSON | `Inputs.migrate` |
+| `results/behaviour.json` | the behaviour probes (`fa3_matrix.migrate.probes`) | `Inputs.behaviour` |
+| `history/**/*.json` | whoever keeps results of pytest-benchmark there | `Inputs.history`, the folder |
 
 A result is one run of one kind on one cell, and a later run replaces it. `fa3_matrix.bench.results`
 states the keys of the kinds "correctness", "performance" and "peers". The build stage adds the kind
@@ -46,6 +50,11 @@ class Inputs:
     """Two builds' times, judged; an entry of its `cells` may have `hints`, texts on what else differs."""
     trials: list[Json] | None
     static_gate: Json | None
+    comparison: Json | None
+    migrate: Json | None
+    behaviour: Json | None
+    history: Path
+    """Read in place by `fa3_matrix.report.trend`; need not exist."""
 
 
 def read(build: Path) -> Inputs:
@@ -57,8 +66,9 @@ def read(build: Path) -> Inputs:
         path.parents[1].name: path for path in sorted(build.glob("cells/*/fa3/manifest.json"))
     }
     documents = {path.stem: _json.read(path) for path in sorted(build.glob("results/*.json"))}
-    gate, static_gate = documents.pop("gate", None), documents.pop("static-gate", None)
-    trials = documents.pop("trials", None)
+    names = ("gate", "trials", "static-gate", "comparison", "migrate", "behaviour")
+    of_their_own = {name: documents.pop(name, None) for name in names}
+    trials = of_their_own["trials"]
     results = list(documents.values())
     return Inputs(
         manifests={cell: _json.read(path) for cell, path in manifests.items()},
@@ -77,7 +87,11 @@ def read(build: Path) -> Inputs:
             if isinstance(result.get("cell"), str)
         },
         peers=next((result for result in results if result.get("kind") == "peers"), None),
-        gate=gate,
+        gate=of_their_own["gate"],
         trials=trials["trials"] if trials else None,
-        static_gate=static_gate,
+        static_gate=of_their_own["static-gate"],
+        comparison=of_their_own["comparison"],
+        migrate=of_their_own["migrate"],
+        behaviour=of_their_own["behaviour"],
+        history=build / "history",
     )

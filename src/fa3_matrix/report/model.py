@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from fa3_matrix.matrix import Cell, Gpu, Matrix, Twin
-from fa3_matrix.report import gate_page
+from fa3_matrix.report import gate_page, migration, timings, trend
 from fa3_matrix.report.inputs import Inputs, Json
 
 # What the project promises of a cold build of all cells, on 2 cores.
@@ -63,12 +63,18 @@ def assemble(matrix: Matrix, inputs: Inputs) -> Json:
             *_not_run(everything),
             *_peers_not_run(inputs),
             *gate_page.not_run(inputs, list(cells)),
+            *migration.not_run(inputs),
         ],
         "correctness": _ran("correctness", inputs),
         "performance": _ran("performance", inputs),
         "peers": inputs.peers if inputs.peers and inputs.peers["state"] != "not run" else None,
         "gate": gate_page.assemble(inputs),
         "static_gate": inputs.static_gate,
+        "timings": timings.assemble(matrix, inputs),
+        "costs": timings.costs(inputs),
+        "side_by_side": timings.side_by_side(inputs),
+        "trend": trend.assemble(inputs.history),
+        "migration": migration.assemble(inputs),
     }
 
 

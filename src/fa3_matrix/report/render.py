@@ -2,16 +2,14 @@
 
 import re
 from collections.abc import Iterable
+from functools import cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 import jinja2
-from markupsafe import Markup, escape
+from markupsafe import escape
 
+from fa3_matrix import _page
 from fa3_matrix.report.inputs import Json
-
-if TYPE_CHECKING:
-    from fa3_matrix.report import gate_plots
 
 # A comment on GitHub holds no more.
 _COMMENT_CHARACTERS = 65_536
@@ -34,12 +32,12 @@ _MARKS = {
 
 
 def html(report: Json) -> str:
-    """The page: no link to another file, readable on paper and in a dark window.
+    """The page: it loads nothing, and is readable on paper and in a dark window.
 
-    Its one script sorts and filters the gate's cells, all of which are there without it.
+    Its one script sorts and filters tables, all of which are there without it.
     """
-    plots = _plots(report["gate"])
-    return _environment(autoescape=True).get_template("report.html.j2").render(report, plots=plots)
+    template = _environment(autoescape=True).get_template("report.html.j2")
+    return template.render(report, **_plots(report))
 
 
 def markdown(report: Json) -> str:
@@ -51,24 +49,24 @@ def markdown(report: Json) -> str:
     return text[:end] + _CUT
 
 
-def _plots(gate: Json | None) -> "gate_plots.Plots | None":
-    """The gate's plots; `None` where nothing draws them."""
-    if gate is None or find_spec("matplotlib") is None:
-        return None
-    from fa3_matrix.report import gate_plots
+def _plots(report: Json) -> Json:
+    """The page's plots by what the template calls them; `drawn` is false where nothing draws."""
+    if find_spec("matplotlib") is None:
+        return {"drawn": False, "plots": None, "rooflines": [], "trends": ([], [])}
+    from fa3_matrix.report import gate_plots, time_plots
 
-    return gate_plots.draw(gate)
+    gate, timings, trend = report["gate"], report["timings"], report["trend"]
+    return {
+        "drawn": True,
+        "plots": gate and gate_plots.draw(gate),
+        "rooflines": time_plots.rooflines(timings),
+        "trends": time_plots.trends(trend) if trend else ([], []),
+    }
 
 
+@cache
 def _environment(*, autoescape: bool) -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("fa3_matrix.report"),
-        autoescape=autoescape,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    environment = _page.environment("fa3_matrix.report", autoescape=autoescape)
     environment.filters |= {
         "mark": _MARKS.__getitem__,
         "seconds": seconds,
@@ -77,11 +75,11 @@ def _environment(*, autoescape: bool) -> jinja2.Environment:
         "opcodes": opcodes,
         "short": short,
         "share_of": share_of,
-        "code": code,
         "arm": arm,
         "compared": compared,
         "figure": figure,
         "interval": interval,
+        "change": change,
         "inline": inline,
     }
     return environment
@@ -154,12 +152,6 @@ def compared(figures: Json) -> str:
     )
 
 
-def code(text: str) -> Markup:
-    """Text with `commands` in backticks, as HTML."""
-    parts = [str(escape(part)) for part in text.split("`")]
-    return Markup("".join(f"<code>{p}</code>" if i % 2 else p for i, p in enumerate(parts)))
-
-
 def figure(value: float | None, digits: str) -> str:
     """A number in Python's format `digits`, or a dash for what there is none of."""
     return "–" if value is None else format(value, digits)
@@ -168,6 +160,11 @@ def figure(value: float | None, digits: str) -> str:
 def interval(ends: list[float] | None) -> str:
     """Of a ratio: `1.0283 to 1.0360`, or a dash."""
     return "–" if ends is None else f"{ends[0]:.4f} to {ends[1]:.4f}"
+
+
+def change(share: float) -> str:
+    """By how much something is slower: `+1.2%`, `-0.4%`."""
+    return f"{100 * share:+.1f}%"
 
 
 def inline(text: str) -> str:

@@ -248,12 +248,13 @@ def test_differences() -> None:
 
 
 def test_a_files_suffix_chooses_its_format() -> None:
-    names = ("a.txt", "a.json", "a.md", "a.SARIF")
+    names = ("a.txt", "a.json", "a.md", "a.SARIF", "a.html")
     assert [of_file(Path(name)) for name in names] == [
         Format.TEXT,
         Format.JSON,
         Format.MARKDOWN,
         Format.SARIF,
+        Format.HTML,
     ]
     with pytest.raises(FormatError, match=r"one of \.txt, \.json, \.md, \.sarif"):
         of_file(Path("a.xml"))

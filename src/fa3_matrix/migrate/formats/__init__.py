@@ -1,4 +1,4 @@
-"""How a result, or the difference of two toolkits, is written: one module a format, each a pure function to text."""
+"""How a result, or the difference of two toolkits, is written: one module a format, each a function to text."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fa3_matrix.errors import Fa3Error
 from fa3_matrix.migrate.difference import Change, Difference
-from fa3_matrix.migrate.formats import json, markdown, sarif, text
+from fa3_matrix.migrate.formats import html, json, markdown, sarif, text
 from fa3_matrix.migrate.result import Result
 
 __all__ = ["DIFFERENCE_FORMATS", "FORMATS", "Format", "FormatError", "of_file"]
@@ -23,6 +23,7 @@ class Format(StrEnum):
     JSON = "json"
     MARKDOWN = "markdown"
     SARIF = "sarif"
+    HTML = "html"
 
 
 FORMATS: dict[Format, Callable[[Result], str]] = {
@@ -30,6 +31,7 @@ FORMATS: dict[Format, Callable[[Result], str]] = {
     Format.JSON: json.result,
     Format.MARKDOWN: markdown.result,
     Format.SARIF: sarif.result,
+    Format.HTML: html.result,
 }
 
 # SARIF states results in files: a difference of toolkits has none.
@@ -37,6 +39,7 @@ DIFFERENCE_FORMATS: dict[Format, Callable[[Difference, tuple[Change, ...]], str]
     Format.TEXT: text.difference,
     Format.JSON: json.difference,
     Format.MARKDOWN: markdown.difference,
+    Format.HTML: html.difference,
 }
 
 _SUFFIXES = {
@@ -44,6 +47,7 @@ _SUFFIXES = {
     ".json": Format.JSON,
     ".md": Format.MARKDOWN,
     ".sarif": Format.SARIF,
+    ".html": Format.HTML,
 }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from fa3_matrix.migrate.finding import Edit
+from fa3_matrix.migrate.formats import excerpt
 from fa3_matrix.migrate.result import Entry, Result
 from fa3_matrix.migrate.rules import RULES, Rule, Severity, State
 
@@ -26,18 +27,25 @@ _LEVELS = {
 def result(result: Result) -> str:
     """Of a scan. Places that are guarded by the toolkit's version are no results: nothing is to be done.
 
-    The worst come first and are kept when the limits cut; a notification says how many were left out.
+    The worst come first and are kept when the limits cut, after the lines around them have gone; a notification says
+    how many were left out.
     """
     entries = [e for e in result.worst_first if e.finding.state is not State.INACTIVE]
-    kept = entries[:MAX_RESULTS]
+    kept, excerpts = entries[:MAX_RESULTS], excerpt.read(result)
     while True:
-        text = json.dumps(_log(result, kept, len(entries) - len(kept)), indent=2) + "\n"
+        log = _log(result, kept, len(entries) - len(kept), excerpts)
+        text = json.dumps(log, indent=2) + "\n"
         if not kept or len(gzip.compress(text.encode(), 6)) <= MAX_BYTES:
             return text
-        kept = kept[: len(kept) * 3 // 4]
+        if excerpts:
+            excerpts = {}
+        else:
+            kept = kept[: len(kept) * 3 // 4]
 
 
-def _log(result: Result, entries: list[Entry], cut: int) -> dict[str, Any]:
+def _log(
+    result: Result, entries: list[Entry], cut: int, excerpts: excerpt.Excerpts
+) -> dict[str, Any]:
     import fa3_matrix
 
     difference = result.difference
@@ -74,7 +82,13 @@ def _log(result: Result, entries: list[Entry], cut: int) -> dict[str, Any]:
                     "newCccl": difference.new_cccl,
                 },
                 "results": [
-                    _result(entry, ids.index(entry.finding.rule), baseline) for entry in entries
+                    _result(
+                        entry,
+                        ids.index(entry.finding.rule),
+                        baseline,
+                        excerpts.get((entry.finding.file, entry.finding.line)),
+                    )
+                    for entry in entries
                 ],
             }
         ],
@@ -117,7 +131,9 @@ def _artifact(file: str) -> dict[str, Any]:
     return {"uri": quote(file.encode("utf-8", "surrogateescape")), "uriBaseId": "SRCROOT"}
 
 
-def _result(entry: Entry, rule_index: int, baseline: bool) -> dict[str, Any]:
+def _result(
+    entry: Entry, rule_index: int, baseline: bool, around: excerpt.Excerpt | None
+) -> dict[str, Any]:
     f = entry.finding
     since = f" Since CUDA {f.since}." if f.since else ""
     latent = " It stands behind a condition of the project." if f.state is State.LATENT else ""
@@ -136,6 +152,7 @@ def _result(entry: Entry, rule_index: int, baseline: bool) -> dict[str, Any]:
                         "startColumn": f.column,
                         "snippet": {"text": f.construct},
                     },
+                    **({"contextRegion": _context(around)} if around else {}),
                 }
             }
         ],
@@ -168,6 +185,14 @@ def _result(entry: Entry, rule_index: int, baseline: bool) -> dict[str, Any]:
             }
         ]
     return found
+
+
+def _context(around: excerpt.Excerpt) -> dict[str, Any]:
+    return {
+        "startLine": around.first,
+        "endLine": around.first + len(around.lines) - 1,
+        "snippet": {"text": "\n".join(around.lines)},
+    }
 
 
 def _replacement(edit: Edit) -> dict[str, Any]:
