@@ -96,17 +96,24 @@ def tests(session: nox.Session) -> None:
 def _define_gpu_sessions(gpu: str, products: str) -> None:
     @nox.session(name=f"correctness-{gpu}")
     def correctness(session: nox.Session) -> None:
-        install(session, CUDA_TORCH, extras="build,cli,bench")
+        install(session, CUDA_TORCH, extras="bench")
         call(session, "bench", "correctness", "--gpu", gpu, *session.posargs)
 
     @nox.session(name=f"bench-{gpu}")
     def bench(session: nox.Session) -> None:
-        install(session, CUDA_TORCH, extras="build,cli,bench")
+        install(session, CUDA_TORCH, extras="bench")
         call(session, "bench", "run", "--gpu", gpu, *session.posargs)
-        call(session, "bench", "peers", "--gpu", gpu)
+
+    @nox.session(name=f"profile-{gpu}")
+    def profile(session: nox.Session) -> None:
+        install(session, CUDA_TORCH, extras="bench")
+        call(session, "bench", "profile", "--gpu", gpu, *session.posargs)
 
     correctness.__doc__ = f"On {products}: hold every cell it loads against fp32 references."
-    bench.__doc__ = f"On {products}: time every variant and cell it loads."
+    bench.__doc__ = (
+        f"On {products}: time every cell it loads (-- --suite headline --arms cu124,cu133 --peers)."
+    )
+    profile.__doc__ = f"On {products}: hardware counters of its builds by Nsight Compute: -- --problems 6 --arms A,B."
 
 
 def _define_wheel(arch: str) -> None:
@@ -164,10 +171,20 @@ def migrate(session: nox.Session) -> None:
     )
 
 
+@nox.session(name="migrate-probes")
+def migrate_probes(session: nox.Session) -> None:
+    """Compile the behaviour probes with both toolkits and run them here; build/results/behaviour.json."""
+    install(session, extras="build")
+    call(session, "migrate.probes", "build", "build/probes")
+    call(
+        session, "migrate.probes", "run", "build/probes", "--output", "build/results/behaviour.json"
+    )
+
+
 @nox.session
 def report(session: nox.Session) -> None:
     """Write build/report from what has been built and run so far."""
-    install(session, extras="build,cli,report")
+    install(session, extras="build,cli,report,history")
     call(session, "report", *session.posargs)
 
 
@@ -185,7 +202,7 @@ def lint(session: nox.Session) -> None:
     fix = "--fix" in session.posargs
     sources = [
         str(path.relative_to(ROOT))
-        for folder in ("cpp", "tests/cpp")
+        for folder in ("cpp", "tests/cpp", "src/fa3_matrix/migrate/probes")
         for path in sorted((ROOT / folder).rglob("*"))
         if path.suffix in (".h", ".cuh", ".cpp", ".cu")
     ]

@@ -5,13 +5,16 @@ keys with an online softmax in fp32 and probabilities rounded to the inputs' dty
 """
 
 from collections.abc import Iterator
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
 import torch
 
+from fa3_matrix.bench import ceilings, measure, performance
 from fa3_matrix.bench.inputs import Inputs
 from fa3_matrix.bench.problems import Problem
+from fa3_matrix.bench.timing import interleave, launch_times
 from fa3_matrix.build import Manifest, VariantRecord
 from fa3_matrix.build.manifest import OccupancyRecord, SassRecord, ServesRecord, ToolkitRecord
 from fa3_matrix.matrix import load
@@ -121,9 +124,13 @@ def flash_attention_fixture():
     return flash_attention
 
 
+# Reading the file takes half a second.
+matrix = cache(load)
+
+
 def write_build(folder: Path, cell: str = "sm90-cu133") -> Path:
     """A build folder as the build stage leaves it, without the fatbins: nothing is launched from it here."""
-    found = load().cell(cell)
+    found = matrix().cell(cell)
     low, high = found.target.capability_range()
     variants = [
         VariantRecord(
@@ -158,7 +165,7 @@ def write_build(folder: Path, cell: str = "sm90-cu133") -> Path:
             serves=[ServesRecord(**serves.as_json()) for serves in variant.serves],
             candidate=variant.candidate,
         )
-        for variant in load().variants(found.arch.name)
+        for variant in matrix().variants(found.arch.name)
     ]
     manifest = Manifest(
         cell=cell,
@@ -187,3 +194,19 @@ def write_build(folder: Path, cell: str = "sm90-cu133") -> Path:
 def write_build_fixture():
     """write_build(folder, cell) -> folder."""
     return write_build
+
+
+@pytest.fixture
+def quick(monkeypatch) -> None:
+    """Samples and launches of a few calls, and ceilings that a CPU reaches in no time."""
+    monkeypatch.setattr(measure, "launch_times", partial(launch_times, rounds=2))
+    for module in (measure, ceilings):
+        monkeypatch.setattr(module, "interleave", partial(interleave, sample_seconds=1e-6))
+    small = partial(ceilings.measure_ceilings, size=16, copied_bytes=2**16)
+    monkeypatch.setattr(performance, "measure_ceilings", small)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_thread() -> None:
+    """Of torch: these tensors are too small to be worth waking others for."""
+    torch.set_num_threads(1)

@@ -27,16 +27,14 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """A file of pytest-benchmark's, of one test that ran as `fa3_matrix.bench.cases` do."""
     folder = tmp_path_factory.mktemp("run")
     (folder / "test_case.py").write_text(
-        "from fa3_matrix.bench import vclock\n"
-        "def test_forward(benchmark):\n"
-        "    benchmark.extra_info['cell'] = 'sm90-cu133'\n"
-        "    vclock.feed([1e-4, 2e-4, 3e-4, 5e-4])\n"
-        "    benchmark.pedantic(vclock.advance, rounds=4, iterations=1)\n"
+        "def test_forward(device_benchmark):\n"
+        "    device_benchmark.benchmark.extra_info['cell'] = 'sm90-cu133'\n"
+        "    device_benchmark.replay([1e-4, 2e-4, 3e-4, 5e-4])\n"
     )
     subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", "."),
-            *("-p", "no:cacheprovider", "--benchmark-timer=fa3_matrix.bench.vclock.now"),
+            *("-p", "no:cacheprovider", "-p", "fa3_matrix.bench.plugin"),
             "--benchmark-json=run.json",
         ],
         cwd=folder,

@@ -1,32 +1,28 @@
 """Peers: what each computes, what it is not asked, and what becomes of their times; with CPU kernels for a GPU's."""
 
-import argparse
-import json
 import math
 import random
 import sys
+import time
 import types
 import warnings
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa3_matrix import report
-from fa3_matrix.bench import comparison, measure, peers_command
+from fa3_matrix.bench import comparison, measure, timing
+from fa3_matrix.bench.ceilings import Ceilings
 from fa3_matrix.bench.inputs import make_inputs
 from fa3_matrix.bench.measure import Contender, Measurement, Outcome
-from fa3_matrix.bench.peers import PEERS, FlashAttention3, Peer
+from fa3_matrix.bench.peers import PEERS, FlashAttention3
 from fa3_matrix.bench.problems import Problem
-from fa3_matrix.bench.results import Stopwatch
-from fa3_matrix.bench.session import Session
-from fa3_matrix.bench.timing import HostClock, Samples
-from fa3_matrix.matrix import load
+from fa3_matrix.bench.timing import HostClock, Launch, Samples
 
+CEILINGS = Ceilings(gemm_tflops=800.0, copy_gb_per_s=4000.0, gemm="g", copy="c")
 SQUARE = {"dtype": "bf16", "heads_q": 4, "heads_k": 4, "head_dim": 64, "batch": 2}
 SQUARE |= {"seqlen_q": 40, "seqlen_k": 40}
 SDPA = ("sdpa_flash", "sdpa_cudnn")
@@ -252,26 +248,61 @@ def test_a_peer_at_fault_is_not_timed_and_keeps_no_other_from_it(flash_attention
     )
 
 
+def test_a_reason_that_torch_gives_once_is_given_each_time():
+    def refusing(*_):
+        torch.zeros(2, 2).to_sparse_csr()
+        raise RuntimeError("No available kernel.")
+
+    for _ in range(2):
+        refused = measured(dense(), Contender("refusing", lambda *_: refusing)).not_timed
+        assert refused["refusing"].startswith("refuses: No available kernel.; Sparse CSR")
+
+
+def test_what_a_launch_costs_is_of_the_plain_call(flash_attention):
+    problem, plain_calls = dense(), []
+
+    def plain(*_):
+        return lambda: (plain_calls.append(1), time.sleep(0.001))
+
+    build = Contender("build", lambda *given: partial(flash_attention, *given), plain=plain)
+    found = measured(problem, build).timed["build"]
+    assert min(found.launch.host, found.launch.idle) >= 0.001
+    # No sample of the problem's time is among them.
+    assert len(plain_calls) == 2 * timing._LAUNCH_ROUNDS
+
+
 def outcome_of(**medians: float) -> Outcome:
     return Outcome(
-        {name: Measurement(Samples([m], 1, "graph"), 0.0, 1980) for name, m in medians.items()}, {}
+        {
+            name: Measurement(Samples([m], 1, "graph"), Launch(2e-6, 5e-6), 1980)
+            for name, m in medians.items()
+        },
+        {},
     )
 
 
 def test_a_row_compares_with_the_best_peer():
     problem = dense()
-    entry = comparison.row("s", problem, ["a", "b"], outcome_of(a=2.0, b=4.0, slow=9.0, best=3.0))
+    outcome = outcome_of(a=2.0, b=4.0, slow=9.0, best=3.0)
+    entry = comparison.row("s", problem, ["a", "b"], outcome, CEILINGS)
     assert entry["best_peer"] == "best"
     assert entry["ratio"] == {"a": 1.5, "b": 0.75}
     assert entry["arms"]["slow"]["median_us"] == 9e6
-    assert entry["arms"]["a"]["tflops"] == pytest.approx(problem.flops() / 2 * 1e-12)
+    a = entry["arms"]["a"]
+    assert a["tflops"] == pytest.approx(problem.flops() / 2 * 1e-12)
+    assert a["gb_per_s"] == pytest.approx(problem.min_bytes() / 2 * 1e-9)
+    assert a["of_gemm"] == pytest.approx(a["tflops"] / 800)
+    assert a["of_copy"] == pytest.approx(a["gb_per_s"] / 4000)
+    assert (a["launch_us"], a["idle_us"]) == pytest.approx((2, 5))
+    assert (a["memory"], a["graph"]) == (None, None)
+    assert (entry["flops"], entry["bytes"]) == (problem.flops(), problem.min_bytes())
     assert (entry["mode"], entry["calls"], entry["sm_mhz"]) == ("graph", 1, 1980)
 
 
 def test_a_row_without_a_peer_has_no_ratio():
-    entry = comparison.row("s", dense(), ["a"], outcome_of(a=2.0))
+    entry = comparison.row("s", dense(), ["a"], outcome_of(a=2.0), CEILINGS)
     assert (entry["best_peer"], entry["ratio"]) == (None, {})
-    nothing = comparison.row("s", dense(), ["a"], Outcome({}, {"a": "refuses: x"}))
+    nothing = comparison.row("s", dense(), ["a"], Outcome({}, {"a": "refuses: x"}), CEILINGS)
     assert (nothing["arms"], nothing["mode"]) == ({}, None)
     assert comparison.refusals([entry, nothing, nothing]) == {("a", "refuses: x"): 2}
     assert comparison.summarise(["a"], [entry, nothing]) == []
@@ -328,86 +359,3 @@ def test_geometric_mean_and_worst(ratios: list[float], faster: float):
     assert scaled["geomean"] == pytest.approx(of["geomean"] * faster)
     (inverse,) = comparison.summarise(["a"], entries("s", 64, *(1 / r for r in ratios)))
     assert inverse["geomean"] == pytest.approx(1 / of["geomean"])
-
-
-class Absent(Peer):
-    """One that is not installed."""
-
-    name, title, version, missing = "absent", "Absent attention", "", "not installed: pip install x"
-
-    def prepare(self, *_):
-        raise AssertionError("asked although missing")
-
-    _differs = prepare
-
-
-@pytest.fixture
-def run_on_cpu(monkeypatch, tmp_path, write_build, flash_attention):
-    """run(problems, kernel) -> (exit code, peers.json): the command, with a CPU kernel as sm90-cu133."""
-    build = tmp_path / "build"
-    folder = write_build(build / "cells" / "sm90-cu133" / "fa3")
-
-    def run(problems: list[Problem], kernel=flash_attention) -> tuple[int, dict]:
-        builds = {"sm90-cu133": folder}
-        session = Session(load(), builds, {}, "", build / "results", None, Stopwatch())
-        monkeypatch.setattr(peers_command, "open_session", lambda _: session)
-        monkeypatch.setattr(peers_command, "suite_problems", lambda *_: problems)
-        monkeypatch.setattr(peers_command, "PEERS", {**PEERS, "absent": Absent()})
-        monkeypatch.setattr(
-            Contender, "of_build", lambda arm: Contender(arm.name, lambda *x: partial(kernel, *x))
-        )
-        on_cpu = partial(measure.measure, device="cpu", clock=HostClock())
-        monkeypatch.setattr(measure, "measure", on_cpu)
-        parser = argparse.ArgumentParser()
-        peers_command.add_parsers(parser.add_subparsers())
-        options = ["--suite", "tiny", "--peers", "sdpa_flash", "absent", "--rounds", "2"]
-        code = peers_command.run_peers(parser.parse_args(["peers", *options]))
-        return code, json.loads((build / "results" / "peers.json").read_text())
-
-    return run
-
-
-def test_the_command_prints_writes_and_is_reported(run_on_cpu, capsys, tmp_path: Path):
-    problems = [dense(), dense(causal=True, seqlen_q=4)]
-    code, document = run_on_cpu(problems)
-    assert (code, document["state"], document["reason"]) == (0, "measured", "")
-    assert [peer["name"] for peer in document["peers"]] == ["sdpa_flash", "absent"]
-    assert document["peers"][0]["version"] == torch.__version__
-    assert document["peers"][1]["not_run"] == Absent.missing
-    first, second = document["results"]
-    assert (first["suite"], first["best_peer"]) == ("tiny", "sdpa_flash")
-    assert first["not_run"] == {"absent": Absent.missing}
-    assert set(second["not_run"]) == {"sdpa_flash", "absent"}
-    assert second["best_peer"] is None
-    (figures,) = document["summary"]
-    assert (figures["compared"], figures["not_compared"]) == (1, 1)
-
-    lines = capsys.readouterr().out.splitlines()
-    assert f"absent: not run: {Absent.missing}" in lines
-    table = [line for line in lines if line.startswith("bf16 d64")]
-    assert len(table) == len(problems)
-    assert "sdpa_flash" in table[0] and "none ran" in table[1]
-    assert f"absent: not run on 2 problems: {Absent.missing}" in lines
-
-    report.write(tmp_path / "build")
-    for name in ("index.html", "report.md"):
-        page = (tmp_path / "build" / "report" / name).read_text(encoding="utf-8")
-        for words in (torch.__version__, f"not run: {Absent.missing}", "1 of 2", "none ran"):
-            assert words in page
-
-
-def test_a_wrong_build_fails_the_command(run_on_cpu, flash_attention):
-    def wrong(problem, inputs):
-        out, lse = flash_attention(problem, inputs)
-        return out * 1.5, lse
-
-    code, document = run_on_cpu([dense()], wrong)
-    assert (code, document["state"]) == (1, "failed")
-    assert document["reason"].startswith("sm90-cu133 on 1 problems: its output is wrong")
-    assert document["summary"] == []
-
-
-def test_no_peer_is_not_a_measurement(run_on_cpu):
-    code, document = run_on_cpu([PACKED])
-    assert (code, document["state"]) == (0, "not run")
-    assert document["reason"] == "no peer ran any of the problems"

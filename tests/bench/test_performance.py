@@ -8,6 +8,7 @@ import pytest
 from fa3_matrix.bench.builds import BuildArm
 from fa3_matrix.bench.measure import Contender
 from fa3_matrix.bench.occupancy import launch_occupancy
+from fa3_matrix.bench.peers import PEERS
 from fa3_matrix.bench.performance import Performance, variant_problems
 from fa3_matrix.bench.problems import Problem
 from fa3_matrix.bench.timing import HostClock
@@ -35,41 +36,105 @@ class OnCpu(Performance):
         return Contender(arm.name, lambda *given: partial(type(self).kernel, *given))
 
 
-def performance(arms, kernel) -> Performance:
-    OnCpu.kernel = staticmethod(kernel)
-    return OnCpu(
-        arms, {"tiny": [PROBLEM]}, rounds=3, seed=0, sms=132, device="cpu", clock=HostClock()
-    )
+pytestmark = pytest.mark.usefixtures("quick")
 
 
-def test_rows_state_what_was_measured(arms, flash_attention):
-    measured = performance(arms, flash_attention)
-    assert list(measured.rows("sm90-cu133")) == []
-    row = measured.row("sm90-cu133", "tiny", PROBLEM)
+@pytest.fixture
+def performance(arms):
+    """performance(kernel, suites, **more): not run yet."""
+
+    def make(kernel, suites: dict[str, list[Problem]], **more) -> Performance:
+        OnCpu.kernel = staticmethod(kernel)
+        return OnCpu(
+            arms, suites, rounds=3, seed=0, sms=132, device="cpu", clock=HostClock(), **more
+        )
+
+    return make
+
+
+def test_rows_state_what_was_measured(performance, flash_attention):
+    measured = performance(flash_attention, {"tiny": [PROBLEM], "again": [PROBLEM]})
+    with pytest.raises(BenchError, match="nothing has been measured yet"):
+        _ = measured.ceilings
+    reports = []
+    measured.run(reports.append)
+    assert [(done.problem, done.count, done.total) for done in reports] == [(PROBLEM, 1, 1)]
+    row, again = measured.rows("sm90-cu133")
+    assert again == row | {"suite": "again"}
     assert row["problem"] == PROBLEM.id
     assert row["variant"].startswith("fa3_fwd_sm90_bf16_d64_")
-    assert measured.row("sm80-cu124-on-sm90", "tiny", PROBLEM)["variant"].startswith(
-        "fa3_fwd_sm80_"
-    )
+    (other, _) = measured.rows("sm80-cu124-on-sm90")
+    assert other["variant"].startswith("fa3_fwd_sm80_")
     assert row["rounds"] == 3
+    assert row["flops"] == PROBLEM.flops()
     assert row["tflops"] == pytest.approx(PROBLEM.flops() / row["median_us"] * 1e-6)
+    assert row["bytes"] == PROBLEM.min_bytes()
     assert row["gb_per_s"] == pytest.approx(PROBLEM.min_bytes() / row["median_us"] * 1e-3)
+    assert row["of_gemm"] == pytest.approx(row["tflops"] / measured.ceilings.gemm_tflops)
+    assert row["of_copy"] == pytest.approx(row["gb_per_s"] / measured.ceilings.copy_gb_per_s)
     assert row["launch_us"] > 0
-    assert list(measured.rows("sm90-cu133")) == [row]
+    assert row["idle_us"] > 0
+    assert (row["memory"], row["graph"]) == (None, None)
     assert measured.failures("sm90-cu133") == []
 
 
-def test_a_wrong_output_is_not_timed(arms, flash_attention):
+def test_only_the_suite_of_changing_lengths_is_replayed(performance, flash_attention, monkeypatch):
+    monkeypatch.setattr("fa3_matrix.bench.performance.REPLAYS", 7)
+    other = replace(PROBLEM, seqlen_q=3)
+    measured = performance(flash_attention, {"tiny": [PROBLEM], "dynamic": [other]})
+    measured.run()
+    fixed, dynamic = measured.rows("sm90-cu133")
+    assert fixed["graph"] is None
+    assert dynamic["graph"]["replays"] == 7
+    assert dynamic["graph"]["error"] == ""
+
+
+def test_a_wrong_output_is_not_timed(arms, performance, flash_attention):
     def wrong(problem, inputs):
         out, lse = flash_attention(problem, inputs)
         return out * 1.5, lse
 
-    measured = performance(arms, wrong)
+    measured = performance(wrong, {"tiny": [PROBLEM]})
+    measured.run()
+    assert list(measured.entries()) == []
     for cell in arms:
-        with pytest.raises(BenchError, match=rf"{cell} is not timed on .*: its output is wrong"):
-            measured.measurement(cell, PROBLEM)
-    assert list(measured.rows("sm90-cu133")) == []
-    assert all(len(measured.failures(cell)) == 1 for cell in arms)
+        assert measured.rows(cell) == []
+        (failure,) = measured.failures(cell)
+        assert failure.startswith(f"{PROBLEM.id}: its output is wrong")
+
+
+def test_a_problem_that_breaks_the_timing_leaves_the_others(arms, performance, flash_attention):
+    calls = []
+
+    def runs_out(problem, inputs):
+        calls.append(problem)
+        # Each build's output is checked once first.
+        if problem is PROBLEM and len(calls) > len(arms):
+            raise RuntimeError("CUDA out of memory\nand a long trace")
+        return flash_attention(problem, inputs)
+
+    other = replace(PROBLEM, seqlen_q=3)
+    measured = performance(runs_out, {"tiny": [PROBLEM, other]})
+    measured.run()
+    assert [row["problem"] for row in measured.rows("sm90-cu133")] == [other.id]
+    for cell in arms:
+        assert measured.failures(cell) == [f"{PROBLEM.id}: could not be timed: CUDA out of memory"]
+
+
+def test_peers_take_turns_with_builds(performance, flash_attention):
+    windowed = replace(PROBLEM, window=(4, 0))
+    peers = [PEERS["sdpa_flash"]]
+    measured = performance(flash_attention, {"tiny": [PROBLEM, windowed]}, peers=peers)
+    measured.run()
+    first, second = measured.peer_rows()
+    assert first["best_peer"] == "sdpa_flash"
+    assert list(first["arms"]) == ["sm90-cu133", "sm80-cu124-on-sm90", "sdpa_flash"]
+    assert second["not_run"] == {"sdpa_flash": "has no window"}
+    names = [name for name, *_ in measured.entries()]
+    assert names == [*first["arms"], "sm90-cu133", "sm80-cu124-on-sm90"]
+    peers_row = measured.row(*next(e for e in measured.entries() if e[0] == "sdpa_flash"))
+    assert "variant" not in peers_row
+    assert measured.failures("sm90-cu133") == []
 
 
 def test_every_variant_has_a_problem(arms):

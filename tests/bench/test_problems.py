@@ -58,7 +58,8 @@ def test_a_wrong_layout_is_refused(text: str):
 
 
 def test_ids_read_back():
-    suites = [p for suite in load().suites for p in suite_problems(suite.name)]
+    matrix = load()
+    suites = [p for suite in matrix.suites for p in suite_problems(suite.name, matrix)]
     problems = [*random_problems(3, 500), *fixed_problems().values(), *suites]
     for problem in problems:
         assert Problem.parse(problem.id) == problem

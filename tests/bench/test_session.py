@@ -11,9 +11,12 @@ import pytest
 import fa3_matrix
 from fa3_matrix import _json
 from fa3_matrix.bench import machine
-from fa3_matrix.bench.session import Session, manifest_sha256, why_not_on
+from fa3_matrix.bench.results import manifest_sha256
+from fa3_matrix.bench.session import Session, why_not_on
 from fa3_matrix.build import Manifest
 from fa3_matrix.matrix import ComputeCapability, load
+
+MATRIX = load()
 
 without_gpu = pytest.mark.skipif(
     not machine.why_no_gpu(), reason="shows what happens on a machine without a GPU"
@@ -60,13 +63,13 @@ def test_a_required_gpu_that_is_missing_is_an_error(tmp_path: Path, write_build)
 
 
 def test_a_folder_without_a_build_is_an_error(tmp_path: Path):
-    done = bench("peers", "--build", str(tmp_path))
+    done = bench("run", "--build", str(tmp_path))
     assert done.returncode == 2
     assert "holds no build" in done.stderr
 
 
 def session(folder: Path) -> Session:
-    return Session(load(), {}, {}, "", folder, None, None)
+    return Session(MATRIX, {}, {}, "", folder, None, None)
 
 
 def document(state: str, suite: str, build: str = "a") -> dict[str, object]:

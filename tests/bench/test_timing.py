@@ -1,15 +1,18 @@
-"""Interleaving, statistics and the replay into pytest-benchmark, with work that a CPU really does."""
+"""Interleaving, statistics and the clock that replays, with work that a CPU really does."""
 
-import json
 import random
-import statistics
 import time
-from pathlib import Path
 
 import pytest
 
 from fa3_matrix.bench import vclock
-from fa3_matrix.bench.timing import Arm, HostClock, Samples, interleave, launch_seconds
+from fa3_matrix.bench.timing import (
+    Arm,
+    HostClock,
+    Samples,
+    interleave,
+    launch_times,
+)
 
 
 def spin(seconds: float) -> None:
@@ -64,36 +67,30 @@ def test_calls_rotate_over_all_inputs():
     assert [i for _, what, i in recorder.log if what == "call"][-5:] == [0, 1, 2, 3, 4]
 
 
-def test_launch_time_is_the_hosts():
-    (arm,) = Recorder(a=2e-4).arms
-    assert 2e-4 <= launch_seconds(arm, HostClock(), repeats=9) < 2e-3
+def test_launch_times_are_the_hosts_and_the_devices():
+    class OfEachCall(HostClock):
+        """A device on which every call takes a second."""
+
+        def mark(self):
+            return len([what for _, what, _ in recorder.log if what == "call"])
+
+    recorder = Recorder(fast=1e-4, slow=3e-4)
+    found = launch_times(recorder.arms, order=random.Random(0), clock=OfEachCall(), rounds=5)
+    assert 1e-4 <= found["fast"].host < found["slow"].host < 1e-2
+    assert {launch.idle for launch in found.values()} == {1}
+    # Each in each round, behind a call of its own that is not timed.
+    calls = [name for name, what, _ in recorder.log if what == "call"]
+    rounds = [calls[i : i + 4] for i in range(0, len(calls), 4)]
+    assert len(rounds) == 5
+    assert {tuple(order) for order in rounds} == {
+        ("fast", "fast", "slow", "slow"),
+        ("slow", "slow", "fast", "fast"),
+    }
 
 
 def test_spread_is_the_interquartile_range_over_the_median():
     assert Samples([1.0, 2.0, 3.0, 4.0, 5.0], 1, "launch").spread == pytest.approx(2 / 3)
     assert Samples([1.0], 1, "launch").spread == 0
-
-
-def test_pytest_benchmark_reports_the_replayed_times(tmp_path: Path):
-    times = [3e-3, 1e-3, 2e-3, 5e-3]
-    (tmp_path / "test_replay.py").write_text(
-        "from fa3_matrix.bench import vclock\n"
-        "def test_replay(benchmark):\n"
-        f"    vclock.feed({times})\n"
-        f"    benchmark.pedantic(vclock.advance, rounds={len(times)}, iterations=1)\n"
-    )
-    output = tmp_path / "out.json"
-    code = pytest.main(
-        [
-            *("-q", "-c", "/dev/null", "--rootdir", str(tmp_path), "-p", "no:cacheprovider"),
-            *(str(tmp_path), f"--benchmark-json={output}", "--benchmark-quiet"),
-            "--benchmark-timer=fa3_matrix.bench.vclock.now",
-        ]
-    )
-    assert code == 0
-    (benchmark,) = json.loads(output.read_text())["benchmarks"]
-    assert benchmark["stats"]["data"] == pytest.approx(times)
-    assert benchmark["stats"]["median"] == pytest.approx(statistics.median(times))
 
 
 def test_no_time_is_made_up():

@@ -16,20 +16,6 @@ from .test_proof import calibration
 WITHOUT_GPU = pytest.mark.skipif(not machine.why_no_gpu(), reason="this machine has a GPU")
 
 
-@pytest.fixture
-def root(tmp_path, monkeypatch):
-    """Results go to a tree of their own."""
-    from fa3_matrix import matrix
-    from fa3_matrix.gate import __main__
-
-    loaded = matrix.load()
-    copy = tmp_path / "tree" / "ci" / "matrix.toml"
-    copy.parent.mkdir(parents=True)
-    copy.write_text(loaded.path.read_text())
-    monkeypatch.setattr(__main__, "load", lambda: matrix.load(copy))
-    return copy.parent.parent
-
-
 @WITHOUT_GPU
 @pytest.mark.usefixtures("root")
 def test_a_gate_without_a_gpu_is_incomplete_and_never_green(capsys):

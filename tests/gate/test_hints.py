@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fa3_matrix.bench.profile_metrics import METRICS
 from fa3_matrix.build.manifest import (
     AssemblyRecord,
     Manifest,
@@ -180,6 +181,11 @@ def test_each_cause(head: VariantRecord, cause: Cause, text: str, deltas: dict[s
     assert cause in causes(explain(arm(head), arm(), slower=False))
 
 
+def counted(more: float, less: float) -> dict[str, float]:
+    """Every counter: those of which more is slower, and those of which less is."""
+    return {metric.key: less if metric.slower == "less" else more for metric in METRICS}
+
+
 def test_worse_in_every_way_is_ranked_as_documented():
     head = recompiled(
         name="another",
@@ -189,8 +195,8 @@ def test_worse_in_every_way_is_ranked_as_documented():
         occupancy=OccupancyRecord(1, 4, "registers"),
         advisories=["C7514 waits injected"],
     )
-    fast = arm(sm_mhz=1980.0, watts=600.0)
-    slow = arm(head, sm_mhz=1755.0, watts=690.0, nvcc="12.4.131")
+    fast = arm(sm_mhz=1980.0, watts=600.0, counters=counted(100.0, 50.0))
+    slow = arm(head, sm_mhz=1755.0, watts=690.0, nvcc="12.4.131", counters=counted(110.0, 40.0))
     found = causes(explain(fast, slow, slower=True))
     expected = [cause for cause in Cause if cause not in (Cause.SAME_SASS, Cause.SCHEDULE)]
     assert found == expected
@@ -248,6 +254,92 @@ def test_power_is_told_beside_a_clock_alone():
     assert len(explain(arm(watts=600.0), arm(watts=690.0), slower=True)) == 1
 
 
+def measured(before: dict[str, float], after: dict[str, float], **more: Any) -> list[Hint]:
+    """Hints on a kernel of the same instructions, but the one that says so."""
+    hints = explain(arm(counters=before), arm(counters=after), **({"slower": True} | more))
+    assert hints[0].cause == Cause.SAME_SASS
+    return hints[1:]
+
+
+def test_counters_are_told_largest_change_first():
+    base = {"warp_cycles": 1000.0, "stall_gmma": 100.0, "stall_wait": 300.0, "stall_barrier": 9.0}
+    head = base | {"stall_gmma": 150.0, "stall_wait": 400.0, "stall_barrier": 20.0}
+    (hint,) = measured(base, head)
+    assert hint.cause == Cause.STALLS
+    # A barrier's 11 of 1000 cycles are within noise, though they have more than doubled.
+    assert hint.text == (
+        "associated with more warp cycles waiting for a fixed latency: 400 (base 300, +33.3%), "
+        "more warp cycles waiting for the order of wgmma: 150 (base 100, +50.0%)"
+    )
+    assert list(hint.deltas.values()) == [Delta(300, 400), Delta(100, 150)]
+
+
+@pytest.mark.parametrize(
+    ("key", "before", "after", "cause", "text"),
+    [
+        ("fp64_fma", 0, 64, Cause.FP64, "more fp64 fma of threads: 64 (base 0)"),
+        (
+            "local_load_bytes",
+            0,
+            4096,
+            Cause.LOCAL_TRAFFIC,
+            "more bytes of local-memory loads: 4096 (base 0)",
+        ),
+        (
+            "achieved_occupancy",
+            24.5,
+            18.25,
+            Cause.MEASURED_OCCUPANCY,
+            "lower achieved occupancy: 18.2% (base 24.5%)",
+        ),
+        (
+            "tensor_active",
+            70.0,
+            61.0,
+            Cause.TENSOR_ACTIVITY,
+            "lower tensor-pipe activity: 61.0% (base 70.0%)",
+        ),
+        (
+            "dram_read_bytes",
+            10**9,
+            2 * 10**9,
+            Cause.MEMORY_TRAFFIC,
+            "more bytes of DRAM reads: 2000000000 (base 1000000000, +100.0%)",
+        ),
+    ],
+)
+def test_each_counter_points_one_way(
+    key: str, before: float, after: float, cause: Cause, text: str
+):
+    (hint,) = measured({key: before}, {key: after})
+    assert (hint.cause, hint.text) == (cause, f"associated with {text}")
+    assert measured({key: before}, {key: after}, slower=False) == []
+    assert measured({key: after}, {key: before}) == []
+    assert causes(measured({key: after}, {key: before}, slower=False)) == [cause]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"instructions": 1000.0}, {}),
+        ({}, {"instructions": 1000.0}),
+        ({}, {"local_load_bytes": 4096.0}),
+        ({"instructions": 1000.0}, {"instructions": 1015.0}),
+        # Twice the writes, of which there are few beside the reads.
+        (
+            {"dram_read_bytes": 537e6, "dram_write_bytes": 2.5e6},
+            {"dram_read_bytes": 537e6, "dram_write_bytes": 5e6},
+        ),
+        # The time is what is to be explained.
+        ({"time": 1000.0, "cycles": 1000.0}, {"time": 2000.0, "cycles": 2000.0}),
+    ],
+)
+def test_counters_of_one_arm_alone_or_within_noise_are_no_hint(
+    before: dict[str, float], after: dict[str, float]
+):
+    assert measured(before, after) == []
+
+
 def test_the_compiler_is_named_where_it_changed_the_code():
     base, head = arm(nvcc="12.4.131", flags=["-O3", "-G"]), arm(recompiled(), flags=["-O3", "-lto"])
     hint = only(explain(base, head, slower=True), Cause.COMPILER)
@@ -289,6 +381,8 @@ def test_an_arm_is_taken_out_of_a_manifest():
         variants=[PLAIN],
     )
     assert Arm.of(build, NAME, sm_mhz=1980.0) == arm(sm_mhz=1980.0)
+    counters = {"instructions": 5.0}
+    assert Arm.of(build, NAME, counters=counters) == arm(counters=counters)
     with pytest.raises(BuildError, match="no variant 'x'"):
         Arm.of(build, "x")
 
@@ -314,11 +408,19 @@ records = st.builds(
 )
 
 
-@given(base=records, head=records)
+profiles = st.dictionaries(
+    st.sampled_from([metric.key for metric in METRICS]), st.integers(0, 200).map(float)
+)
+
+
+@given(base=records, head=records, counters=st.tuples(profiles, profiles))
 def test_hints_are_ranked_json_and_the_mirror_of_the_other_arm(
-    base: VariantRecord, head: VariantRecord
+    base: VariantRecord,
+    head: VariantRecord,
+    counters: tuple[dict[str, float], dict[str, float]],
 ):
-    hints = explain(arm(base), arm(head), slower=True)
+    first, second = arm(base, counters=counters[0]), arm(head, counters=counters[1])
+    hints = explain(first, second, slower=True)
     order = [*Cause]
     ranks = [order.index(hint.cause) for hint in hints]
     assert ranks
@@ -332,7 +434,7 @@ def test_hints_are_ranked_json_and_the_mirror_of_the_other_arm(
         if hint.cause != Cause.INSTRUCTIONS
     )
     # Base faster than head is head slower than base: the same causes, read from the other side.
-    mirrored = explain(arm(head), arm(base), slower=False)
+    mirrored = explain(second, first, slower=False)
     assert causes(mirrored) == causes(hints)
     assert [
         {name: Delta(delta.head, delta.base) for name, delta in hint.deltas.items()}

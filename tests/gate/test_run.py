@@ -14,18 +14,22 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fa3_matrix import _json
+from fa3_matrix.bench import machine
 from fa3_matrix.bench.builds import BuildArm
+from fa3_matrix.bench.results import Document, manifest_sha256
 from fa3_matrix.bench.suites import suite_problems
 from fa3_matrix.bench.trial import identity
 from fa3_matrix.build import Manifest
 from fa3_matrix.gate import run as gate_run
+from fa3_matrix.gate.__main__ import main
 from fa3_matrix.gate.arms import NamedBuild
 from fa3_matrix.gate.outcome import Outcome
-from fa3_matrix.matrix import GateLimits
+from fa3_matrix.matrix import load
 
 from ..bench.conftest import write_build
 
-LIMITS = GateLimits(screen_trials=4, confirm_trials=6, pairs=6)
+LIMITS = replace(load().gate, screen_trials=4, confirm_trials=6, pairs=6)
 PROBLEMS = [("gate", problem) for problem in suite_problems("gate")]
 SLOW = "m192n128"  # of head_dim 64, long sequences
 
@@ -157,6 +161,59 @@ def test_a_slow_variant_is_confirmed_on_fresh_trials_and_explained(builds, simul
     for cell in done.as_json()["cells"]:
         assert bool(cell["hints"]) == (cell["verdict"] == "fail")
         assert all("associated with" in hint for hint in cell["hints"])
+
+
+def profile_of(builds: tuple[NamedBuild, NamedBuild], problem: str) -> Document:
+    """Counters of both on a problem, on which head read twice as much."""
+    kernel = {"kernel": "fa3_fwd", "role": "forward", "missing": {}}
+    return {
+        "kind": "profile",
+        "arms": [
+            {"name": build.name, "manifest_sha256": manifest_sha256(build.folder)}
+            for build in builds
+        ],
+        "results": [
+            {
+                "problem": problem,
+                "kernels": {
+                    build.name: [kernel | {"counters": {"dram_read_bytes": read}}]
+                    for build, read in zip(builds, (1e6, 2e6), strict=True)
+                },
+            }
+        ],
+    }
+
+
+def test_counters_of_a_profile_join_the_hints(builds, simulated):
+    simulated(SLOW, 0.02)
+    base = BuildArm.open(builds[0].folder)
+    counted, *others = [p.id for _, p in PROBLEMS if SLOW in base.variant(p).name]
+    assert others
+    profile = profile_of(builds, counted)
+    done = gate_run.run(*builds, PROBLEMS, LIMITS, seed=6, profile=profile)
+    reads = "more bytes of DRAM reads: 2000000 (base 1000000, +100.0%)"
+    told = {key.problem for key, found in done.hints.items() if any(reads in h.text for h in found)}
+    assert told == {counted}
+    assert {key.problem for key in done.not_profiled} == set(others)
+
+
+def test_the_command_names_what_would_count_failed_cells(
+    builds, simulated, root, monkeypatch, capsys
+):
+    simulated(SLOW, 0.03)
+    monkeypatch.setattr(machine, "why_no_gpu", lambda: "")
+    monkeypatch.setattr(machine, "gpu_here", lambda matrix: matrix.gpu("h100"))
+    base, head = builds
+    slow = [p.id for _, p in PROBLEMS if SLOW in BuildArm.open(base.folder).variant(p).name]
+    run = ["run", "--base", str(base.folder), "--head", str(head.folder), "--cell", "sm90-cu133"]
+    assert main([*run, "--seed", "3"]) == Outcome.FAIL.exit_code
+    command = f"nox -s profile-h100 -- --problem {' '.join(slow)} --arms base={base.folder} head={head.folder}\n"
+    assert command in capsys.readouterr().out
+    _json.write_atomic(root / "build" / "results" / "profile.json", profile_of(builds, slow[0]))
+    assert main([*run, "--seed", "3"]) == Outcome.FAIL.exit_code
+    said = capsys.readouterr().out
+    assert "more bytes of DRAM reads: 2000000" in said
+    assert f"--problem {' '.join(slow[1:])} --arms" in said
 
 
 def test_the_same_seed_draws_the_same_trials(builds, simulated):

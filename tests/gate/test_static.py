@@ -21,13 +21,14 @@ from fa3_matrix.build.manifest import (
     VariantRecord,
 )
 from fa3_matrix.gate.static import EXIT_FAIL, EXIT_PASS, Pair, Rule, StaticResult, check
-from fa3_matrix.matrix.gate import GateWaiver, StaticLimits
+from fa3_matrix.matrix import load
+from fa3_matrix.matrix.gate import GateWaiver
 
 from .records import NAME, variant
 
 CELL = "sm90-cu133"
 TODAY = date(2026, 11, 29)
-LIMITS = StaticLimits()
+LIMITS = load().static
 
 
 def manifest(*variants: VariantRecord, cell: str = CELL, **more: Any) -> Manifest:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from fa3_matrix.bench import machine
-from fa3_matrix.bench.session import REQUIRE_GPU, build_folder, why_not_on
+from fa3_matrix.bench.machine import REQUIRE_GPU
+from fa3_matrix.bench.session import build_folder, why_not_on
 from fa3_matrix.build import Manifest
 from fa3_matrix.matrix import load
 

@@ -16,7 +16,7 @@ import torch
 
 from fa3_matrix import toolkits
 from fa3_matrix.bench import machine
-from fa3_matrix.bench.session import REQUIRE_GPU
+from fa3_matrix.bench.machine import REQUIRE_GPU
 from fa3_matrix.errors import ToolkitError
 
 from ..cpp import ptx_fatbins

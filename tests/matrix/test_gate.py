@@ -1,6 +1,6 @@
 """``[gate]`` of the matrix: what the project states, what comes first, and errors that name the line."""
 
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from datetime import date
 from pathlib import Path
 
@@ -14,11 +14,19 @@ GATE = """
 margin = 0.004
 budget = 0.03
 alpha = 0.05
+control_alpha = 0.02
 screen_trials = 6
+confirm_trials = 9
+pairs = 8
+most_dropped = 0.2
 margins = []
 
 [gate.static]
+sass_growth = 0.3
 wheel_bytes = 7
+build_seconds = 11
+build_growth = 0.4
+compiler_bytes = 13
 
 [[gate.waivers]]
 cell = "sm90-cu133"
@@ -35,21 +43,33 @@ def bare(matrix_text: str) -> str:
     return matrix_text[: matrix_text.index("\n[gate]\n") + 1]
 
 
-def test_the_project_states_every_limit(matrix_text: str) -> None:
-    section = matrix_text[matrix_text.index("\n[gate]\n") :]
-    for field in (*fields(GateLimits), *fields(StaticLimits)):
-        assert f"\n{field.name} = " in section
-
-
-def test_a_file_without_the_table_has_the_defaults(bare: str) -> None:
-    matrix = parse(bare)
-    assert (matrix.gate, matrix.static, matrix.gate_waivers) == (GateLimits(), StaticLimits(), ())
-
-
-def test_what_is_stated_is_read_and_the_rest_is_the_default(bare: str) -> None:
+def test_what_is_stated_is_read(bare: str) -> None:
     matrix = parse(bare + GATE)
-    assert matrix.gate == GateLimits(margin=0.004, budget=0.03, alpha=0.05, screen_trials=6)
-    assert matrix.static == StaticLimits(wheel_bytes=7)
+    assert matrix.gate == GateLimits(
+        margin=0.004,
+        budget=0.03,
+        alpha=0.05,
+        control_alpha=0.02,
+        screen_trials=6,
+        confirm_trials=9,
+        pairs=8,
+        most_dropped=0.2,
+    )
+    assert matrix.static == StaticLimits(
+        sass_growth=0.3, wheel_bytes=7, build_seconds=11, build_growth=0.4, compiler_bytes=13
+    )
+
+
+def test_only_the_file_states_a_limit() -> None:
+    defaults = [
+        f.name for c in (GateLimits, StaticLimits) for f in fields(c) if f.default != MISSING
+    ]
+    assert defaults == ["margins"]
+
+
+def test_a_file_without_limits_is_an_error(bare: str) -> None:
+    with pytest.raises(MatrixError, match="missing key 'gate'"):
+        parse(bare)
 
 
 def test_a_problems_margin_comes_before_its_suites(bare: str) -> None:
@@ -85,7 +105,14 @@ def test_a_waiver_of_one_variant_leaves_the_others(matrix: Matrix, bare: str) ->
 
 # What is replaced in the gate above, what the error says, the start of the line it names.
 BREAKS = {
-    "unknown key": ("\nalpha = 0.05\n", "\nbeta = 1\n", "unknown key 'beta'", "beta"),
+    "unknown key": ("\npairs = 8\n", "\npairs = 8\nbeta = 1\n", "unknown key 'beta'", "beta"),
+    "limit left out": ("\npairs = 8\n", "\n", "missing key 'pairs'", "[gate]"),
+    "static limit left out": (
+        "build_seconds = 11\n",
+        "",
+        "missing key 'build_seconds'",
+        "[gate.static]",
+    ),
     "share above 1": ("\nalpha = 0.05\n", "\nalpha = 5\n", "alpha = 5: must be a share", "alpha"),
     "share as text": ("\nalpha = 0.05\n", "\nalpha = '5%'\n", "must be a share", "alpha"),
     "no chance": ("\nalpha = 0.05\n", "\nalpha = 0\n", "nothing could ever be rejected", "alpha"),
@@ -128,7 +155,7 @@ BREAKS = {
     ),
     "unknown static limit": (
         "wheel_bytes = 7",
-        "ptx_growth = 0.10",
+        "wheel_bytes = 7\nptx_growth = 0.10",
         "unknown key 'ptx_growth'",
         "ptx_growth",
     ),

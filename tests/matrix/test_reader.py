@@ -197,7 +197,17 @@ gpus.a100 = { capabilities = ["8.0"], products = ["A100"] }
 archs.sm80 = { gpu = "a100", description = "Ampere" }
 cells.sm80-cu133 = { arch = "sm80", toolkit = "13.3", target = "sm_80", status = "native" }
 suites.s = { description = "x", problems = [{ dtype = "bf16", head_dim = 64, seqlen_q = 1, heads_q = 1 }] }
+gate.margin = 0.005
+gate.budget = 0.02
+gate.alpha = 0.05
+gate.control_alpha = 0.01
+gate.screen_trials = 5
+gate.confirm_trials = 10
+gate.pairs = 12
+gate.most_dropped = 0.1
+gate.static = { sass_growth = 0.1, wheel_bytes = 1, build_seconds = 1, build_growth = 0.1, compiler_bytes = 1 }
 """
+ROWS_BEGIN = HEAD.count("\n") + 1
 
 
 def toml(value: object) -> str:
@@ -393,7 +403,7 @@ def test_two_variants_for_one_class() -> None:
     assert_fails(
         HEAD + rows,
         "fa3_fwd_sm80_bf16_d64_m128n64 serves (head_dim 64, bf16, full mask, aligned, log2 seqlen_q 7, "
-        "log2 seqlen_k 0), which fa3_fwd_sm80_bf16_d64_m64n64 of line 7 serves already",
+        f"log2 seqlen_k 0), which fa3_fwd_sm80_bf16_d64_m64n64 of line {ROWS_BEGIN} serves already",
         "[[variants]]",
     )
 
@@ -478,7 +488,7 @@ def test_a_kernel_made_twice() -> None:
     rows = "".join(variant(serves=[each]) for each in sets)
     assert_fails(
         HEAD + rows,
-        "makes fa3_fwd_sm80_bf16_d64_m64n64 again; the row at line 7 has it",
+        f"makes fa3_fwd_sm80_bf16_d64_m64n64 again; the row at line {ROWS_BEGIN} has it",
         "[[variants]]",
     )
 

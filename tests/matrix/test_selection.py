@@ -184,6 +184,15 @@ gpus.a100 = { capabilities = ["8.0"], products = ["A100"] }
 archs.sm80 = { gpu = "a100", description = "Ampere" }
 cells.sm80-cu133 = { arch = "sm80", toolkit = "13.3", target = "sm_80", status = "native" }
 suites.s = { description = "x", problems = [{ dtype = "bf16", head_dim = 64, seqlen_q = 1, heads_q = 1 }] }
+gate.margin = 0.005
+gate.budget = 0.02
+gate.alpha = 0.05
+gate.control_alpha = 0.01
+gate.screen_trials = 5
+gate.confirm_trials = 10
+gate.pairs = 12
+gate.most_dropped = 0.1
+gate.static = { sass_growth = 0.1, wheel_bytes = 1, build_seconds = 1, build_growth = 0.1, compiler_bytes = 1 }
 """
 
 

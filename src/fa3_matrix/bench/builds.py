@@ -1,7 +1,9 @@
 """Builds as arms: which variant a problem uses, and how to call one."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -71,11 +73,17 @@ class BuildArm:
 
 def call_interface(problem: Problem, inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor]:
     """``flash_attn_func`` or whichever of its siblings `problem` is a call of; returns (out, lse)."""
-    if problem.is_cache:
-        call = interface_call(fa3_matrix, problem, inputs, return_softmax_lse=True)
-    else:
-        call = interface_call(
-            fa3_matrix, problem, inputs, num_splits=problem.num_splits, return_attn_probs=True
-        )
-    out, lse = call()
+    keyword = "return_softmax_lse" if problem.is_cache else "return_attn_probs"
+    out, lse = _call(problem, inputs, **{keyword: True})()
     return out, lse
+
+
+def plain_call(problem: Problem, inputs: Inputs) -> "partial[torch.Tensor]":
+    """The same as most callers write it: without the lse, which takes the shortest way to the driver."""
+    return _call(problem, inputs)
+
+
+def _call(problem: Problem, inputs: Inputs, **more: Any) -> "partial[Any]":
+    # Of a cache num_splits is stated by `interface_call` itself.
+    splits = {} if problem.is_cache else {"num_splits": problem.num_splits}
+    return interface_call(fa3_matrix, problem, inputs, **splits, **more)

@@ -1,33 +1,36 @@
-"""The tests that ``python -m fa3_matrix.bench run`` hands to pytest: one for each build and problem.
-
-They need `fa3_matrix.bench.plugin`, which names the builds and problems.
-"""
-
-from typing import Any
+"""The tests that ``python -m fa3_matrix.bench run`` hands to pytest: one for each arm and problem that it has timed."""
 
 import pytest
 
-from fa3_matrix.bench import vclock
+from fa3_matrix.bench.measure import Measurement
 from fa3_matrix.bench.performance import Performance
-from fa3_matrix.bench.plugin import PERFORMANCE
+from fa3_matrix.bench.plugin import DeviceBenchmark
 from fa3_matrix.bench.problems import Problem
 
+PERFORMANCE = pytest.StashKey[Performance]()
 
-@pytest.fixture
-def performance(pytestconfig: pytest.Config) -> Performance:
-    """What the plugin was given."""
-    return pytestconfig.stash[PERFORMANCE]
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    metafunc.parametrize(
+        "arm, suite, problem, measured",
+        [
+            pytest.param(*entry, id="-".join((entry[0], entry[1], entry[2].id)))
+            for entry in metafunc.config.stash[PERFORMANCE].entries()
+        ],
+    )
 
 
 def test_forward(
-    benchmark: Any, performance: Performance, cell: str, suite: str, problem: Problem
+    device_benchmark: DeviceBenchmark,
+    pytestconfig: pytest.Config,
+    arm: str,
+    suite: str,
+    problem: Problem,
+    measured: Measurement,
 ) -> None:
     """Device time of the forward pass."""
+    benchmark = device_benchmark.benchmark
     benchmark.group = f"{suite}: {problem.label}"
-    measured = performance.measurement(cell, problem)
-    row = performance.row(cell, suite, problem)
-    benchmark.extra_info.update({"cell": cell, **row})
-    vclock.feed(measured.samples.seconds)
-    benchmark.pedantic(vclock.advance, rounds=len(measured.samples.seconds), iterations=1)
-    # A replay that lost a sample would report times that nobody measured.
-    assert benchmark.stats.stats.median == pytest.approx(measured.samples.median)
+    row = pytestconfig.stash[PERFORMANCE].row(arm, suite, problem, measured)
+    benchmark.extra_info.update({"cell": arm, **row})
+    device_benchmark.replay(measured.samples.seconds)

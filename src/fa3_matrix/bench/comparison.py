@@ -4,17 +4,25 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from fa3_matrix.bench.figures import arm_figures, problem_figures
 from fa3_matrix.bench.problems import Problem
 from fa3_matrix.bench.results import Document
 
 if TYPE_CHECKING:
+    from fa3_matrix.bench.ceilings import Ceilings
     from fa3_matrix.bench.measure import Outcome
 
 # No problem should be slower than this beside the best peer (issue 3, target 1).
 FLOOR = 0.95
 
 
-def row(suite: str, problem: Problem, builds: Sequence[str], outcome: "Outcome") -> Document:
+def row(
+    suite: str,
+    problem: Problem,
+    builds: Sequence[str],
+    outcome: "Outcome",
+    ceilings: "Ceilings",
+) -> Document:
     """One entry of ``results``; arms that are not `builds` are peers."""
     medians = {name: arm.samples.median for name, arm in outcome.timed.items()}
     peers = [name for name in medians if name not in builds]
@@ -23,17 +31,9 @@ def row(suite: str, problem: Problem, builds: Sequence[str], outcome: "Outcome")
     common = next(iter(outcome.timed.values()), None)
     return {
         "suite": suite,
-        "problem": problem.id,
-        "name": problem.label,
+        **problem_figures(problem),
         "head_dim": problem.head_dim,
-        "arms": {
-            name: {
-                "median_us": arm.samples.median * 1e6,
-                "spread": arm.samples.spread,
-                "tflops": problem.flops() / arm.samples.median * 1e-12,
-            }
-            for name, arm in outcome.timed.items()
-        },
+        "arms": {name: arm_figures(problem, arm, ceilings) for name, arm in outcome.timed.items()},
         "not_run": outcome.not_timed,
         "best_peer": best,
         "ratio": {

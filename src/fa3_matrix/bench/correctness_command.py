@@ -10,12 +10,11 @@ from fa3_matrix.bench import machine, results
 from fa3_matrix.bench.fixed_problems import fixed_problems
 from fa3_matrix.bench.problems import Problem
 from fa3_matrix.bench.random_problems import random_problems
-from fa3_matrix.bench.results import Document
+from fa3_matrix.bench.results import Document, manifest_sha256
 from fa3_matrix.bench.session import (
     Session,
     add_arguments,
     header,
-    manifest_sha256,
     open_session,
     say,
 )

@@ -4,7 +4,11 @@ import platform
 from pathlib import Path
 from typing import Any
 
-from fa3_matrix.matrix import ComputeCapability, Matrix
+from fa3_matrix.bench.sensors import Sensors
+from fa3_matrix.matrix import ComputeCapability, Gpu, Matrix
+
+# Set to 1, it makes a GPU that is missing an error where it would be a sentence.
+REQUIRE_GPU = "FA3_REQUIRE_GPU"
 
 
 def describe(device: int = 0) -> dict[str, Any]:
@@ -22,6 +26,7 @@ def describe(device: int = 0) -> dict[str, Any]:
         "uuid": str(properties.uuid),
         "sms": properties.multi_processor_count,
         "torch": torch.__version__,
+        "clocks": Sensors(str(properties.uuid)).clocks(),
     }
 
 
@@ -45,6 +50,14 @@ def why_no_gpu() -> str:
     if not torch.cuda.is_available():
         return "torch finds no usable NVIDIA GPU"
     return ""
+
+
+def gpu_here(matrix: Matrix) -> Gpu | None:
+    """Which of the matrix's GPUs this machine's serves as; None for any other, or without one."""
+    if why_no_gpu():
+        return None
+    here = capability()
+    return next((gpu for gpu in matrix.gpus if here in gpu.capabilities), None)
 
 
 def why_not(gpu: str, matrix: Matrix) -> str:

@@ -1,18 +1,26 @@
-"""Times builds on suites once, for everything that reports them: pytest-benchmark's tests and the results files."""
+"""Times suites once, for everything that reports them: pytest-benchmark's tests and the results files."""
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from fa3_matrix.bench.builds import BuildArm
+from fa3_matrix.bench.ceilings import Ceilings, measure_ceilings
+from fa3_matrix.bench.comparison import row
+from fa3_matrix.bench.figures import arm_figures, problem_figures
+from fa3_matrix.bench.graphs import REPLAYS
 from fa3_matrix.bench.layout import Layout
 from fa3_matrix.bench.measure import Contender, Measurement, Outcome, measure
 from fa3_matrix.bench.occupancy import launch_occupancy
+from fa3_matrix.bench.peers import Peer
 from fa3_matrix.bench.problems import Problem
-from fa3_matrix.bench.results import Document
+from fa3_matrix.bench.results import Document, first_line
 from fa3_matrix.bench.timing import Clock
 from fa3_matrix.build.manifest import ServesRecord, VariantRecord
 from fa3_matrix.errors import BenchError
+
+# Whose problems are captured and replayed too: their lengths change, which a captured graph must not mind.
+GRAPH_SUITES = ("dynamic",)
 
 
 def variant_problems(builds: Iterable[BuildArm]) -> list[Problem]:
@@ -57,11 +65,15 @@ def _near_2048(log2_seqlen: Sequence[int]) -> int:
 
 @dataclass
 class Performance:
-    """Measures each problem once, all builds interleaved, when the first of them is asked for.
+    """Times builds, and peers beside them, on suites: each problem once, all arms interleaved.
 
     Args:
-        builds: the arms, by cell.
+        builds: by cell.
         suites: problems by suite.
+        peers: asked on the problems that they compute alike.
+        rounds: samples of each arm.
+        seed: of the order of arms.
+        sms: of the GPU, for occupancies.
         device, clock: where and by which clock; a CPU and the host's serve for tests.
     """
 
@@ -70,69 +82,109 @@ class Performance:
     rounds: int
     seed: int
     sms: int
+    peers: Sequence[Peer] = ()
     device: str = "cuda"
     clock: Clock | None = None
-    _order: random.Random = field(init=False)
-    _measured: dict[str, Outcome] = field(default_factory=dict, init=False)
+    _ceilings: Ceilings | None = field(default=None, init=False)
+    _outcomes: dict[str, Outcome] = field(default_factory=dict, init=False)
 
-    def __post_init__(self) -> None:
-        self._order = random.Random(self.seed)
+    @property
+    def ceilings(self) -> Ceilings:
+        """What every time of this run is a share of."""
+        if self._ceilings is None:
+            raise BenchError("nothing has been measured yet: call run() first")
+        return self._ceilings
 
-    def measurement(self, cell: str, problem: Problem) -> Measurement:
-        """Of one build on one problem. Raises BenchError when it refused or its output was wrong."""
-        if problem.id not in self._measured:
-            self._measured[problem.id] = measure(
+    def run(self, report: Callable[["Done"], None] = lambda _: None) -> None:
+        """Measures the ceilings, then everything else; `report` is called after each problem."""
+        order = random.Random(self.seed)
+        self._ceilings = measure_ceilings(order, self.device, self.clock)
+        problems = {problem.id: problem for suite in self.suites.values() for problem in suite}
+        for problem in problems.values():
+            outcome = self._measure(problem, order)
+            self._outcomes[problem.id] = outcome
+            report(Done(problem, outcome, len(self._outcomes), len(problems)))
+
+    def _measure(self, problem: Problem, order: random.Random) -> Outcome:
+        builds = [self.contender(arm) for arm in self.builds.values()]
+        why_not = {peer.name: peer.why_not(problem) for peer in self.peers}
+        peers = [Contender.of_peer(peer) for peer in self.peers if not why_not[peer.name]]
+        is_graphed = any(problem in self.suites.get(suite, []) for suite in GRAPH_SUITES)
+        try:
+            outcome = measure(
                 problem,
-                [self.contender(arm) for arm in self.builds.values()],
+                [*builds, *peers],
                 rounds=self.rounds,
-                order=self._order,
+                order=order,
                 device=self.device,
                 clock=self.clock,
+                replays=REPLAYS if is_graphed else 0,
             )
-        outcome = self._measured[problem.id]
-        if cell in outcome.not_timed:
-            raise BenchError(f"{cell} is not timed on {problem.id}: {outcome.not_timed[cell]}")
-        return outcome.timed[cell]
+        except RuntimeError as error:
+            # Out of memory, say: the other problems may fit.
+            reason = f"could not be timed: {first_line(error)}"
+            outcome = Outcome({}, {contender.name: reason for contender in (*builds, *peers)})
+        unasked = {name: reason for name, reason in why_not.items() if reason}
+        return replace(outcome, not_timed={**unasked, **outcome.not_timed})
 
     def contender(self, arm: BuildArm) -> Contender:
         return Contender.of_build(arm)
 
-    def row(self, cell: str, suite: str, problem: Problem) -> Document:
-        """One entry of ``results``; see `fa3_matrix.bench.results`."""
-        m = self.measurement(cell, problem)
-        arm = self.builds[cell]
+    def entries(self) -> Iterator[tuple[str, str, Problem, Measurement]]:
+        """(arm, suite, problem, measurement) of all that was timed, a problem's arms side by side."""
+        for suite, problem, outcome in self._of_suites():
+            for name, measurement in outcome.timed.items():
+                yield name, suite, problem, measurement
+
+    def row(self, name: str, suite: str, problem: Problem, measured: Measurement) -> Document:
+        """One entry of ``results`` of "performance", see `fa3_matrix.bench.results`; of a peer what there is of it."""
+        return {
+            "suite": suite,
+            **problem_figures(problem),
+            **arm_figures(problem, measured, self.ceilings),
+            "mode": measured.samples.mode,
+            "rounds": len(measured.samples.seconds),
+            "calls": measured.samples.calls,
+            "sm_mhz": measured.sm_mhz,
+            **(self._of_build(self.builds[name], problem) if name in self.builds else {}),
+        }
+
+    def _of_build(self, arm: BuildArm, problem: Problem) -> Document:
         variant = arm.variant(problem)
         low_major, low_minor = arm.manifest.capability_range[0]
         occupancy = launch_occupancy(variant, problem, (low_major, low_minor), self.sms)
-        return {
-            "problem": problem.id,
-            "name": problem.label,
-            "suite": suite,
-            "variant": variant.name,
-            "median_us": m.samples.median * 1e6,
-            "spread": m.samples.spread,
-            "tflops": problem.flops() / m.samples.median * 1e-12,
-            "gb_per_s": problem.min_bytes() / m.samples.median * 1e-9,
-            "launch_us": m.launch_seconds * 1e6,
-            "mode": m.samples.mode,
-            "rounds": len(m.samples.seconds),
-            "calls": m.samples.calls,
-            "occupancy": occupancy.as_json(),
-            "sm_mhz": m.sm_mhz,
-        }
+        return {"variant": variant.name, "occupancy": occupancy.as_json()}
 
-    def rows(self, cell: str) -> Iterator[Document]:
-        """The rows of everything measured so far without an error."""
-        for suite, problems in self.suites.items():
-            for problem in problems:
-                outcome = self._measured.get(problem.id)
-                if outcome and cell in outcome.timed:
-                    yield self.row(cell, suite, problem)
+    def rows(self, cell: str) -> list[Document]:
+        """``results`` of "performance" of one build."""
+        return [self.row(*entry) for entry in self.entries() if entry[0] == cell]
+
+    def peer_rows(self) -> list[Document]:
+        """``results`` of "peers"."""
+        return [
+            row(suite, problem, list(self.builds), outcome, self.ceilings)
+            for suite, problem, outcome in self._of_suites()
+        ]
 
     def failures(self, cell: str) -> list[str]:
         """What went wrong with one build, one sentence a problem."""
         return [
             f"{problem}: {outcome.not_timed[cell]}"
-            for problem, outcome in self._measured.items()
+            for problem, outcome in self._outcomes.items()
             if cell in outcome.not_timed
         ]
+
+    def _of_suites(self) -> Iterator[tuple[str, Problem, Outcome]]:
+        for suite, problems in self.suites.items():
+            for problem in problems:
+                yield suite, problem, self._outcomes[problem.id]
+
+
+@dataclass(frozen=True)
+class Done:
+    """A problem that was just measured, the `count`-th of `total`."""
+
+    problem: Problem
+    outcome: Outcome
+    count: int
+    total: int

@@ -3,15 +3,16 @@
 Every file holds one JSON object with these keys::
 
     schema    1
-    kind      "correctness" | "performance" | "peers"
-    cell      cell or twin name, e.g. "sm90-cu133"; for "peers" the list of cells compared
+    kind      "correctness" | "performance" | "peers" | "profile" (adds what `fa3_matrix.bench.profile` says)
+    cell      cell or twin name, e.g. "sm90-cu133"; for "peers" and "profile" a list, of cells or arms
     state     "passed" | "failed" | "measured" (a time has no verdict here) | "not run"
     reason    one sentence; empty when passed or measured
     seconds   wall time of the run
-    machine   {"gpu", "compute_capability": [9, 0], "driver", "uuid", "sms", "torch", "python"}, or
-              {"gpu": null, ...} when there was none
+    machine   {"gpu", "compute_capability": [9, 0], "driver", "uuid", "sms", "torch", "python",
+              "clocks": see fa3_matrix.bench.sensors}, or {"gpu": null, ...} when there was none
     started   UTC time, ISO 8601
-    manifest_sha256   of the manifest.json of the build that ran (not in "peers"): another one makes a result stale
+    manifest_sha256   of the manifest.json of the build that ran (not where `cell` is a list): another one makes a
+              result stale
 
 A ratio is an error over what is allowed, so 1 is the limit; 1e9 stands for NaN and infinity, which JSON has not.
 
@@ -27,21 +28,31 @@ A ratio is an error over what is allowed, so 1 is the limit; 1e9 stands for NaN 
 ``performance-<cell>.json`` adds::
 
     suites    names of the suites that were timed
-    results   [{"problem", "name", "suite", "variant", "median_us", "spread", "tflops", "gb_per_s", "launch_us",
-                "rounds", "calls", "mode", "occupancy": {"theoretical", "launch", "ctas", "waves"}, "sm_mhz"}]
+    ceilings  {"gemm_tflops", "copy_gb_per_s", "gemm", "copy"}: what a large matrix product and a large copy reached in
+              the same run, and of what size they were; null when nothing was timed
+    results   [{"suite", "problem", "name", "flops", "bytes", "variant", "rounds", "calls", "mode", "sm_mhz",
+                "occupancy": {"theoretical", "launch", "ctas", "waves"}, and the figures of an arm}]
 
-    median_us is CUDA-event time of one call, in "graph" or "launch" mode, the median over `rounds` samples of `calls`
-    calls each; spread the interquartile range over the median; launch_us the host's time in one call;
-    occupancy: fractions of the SM's warps (see fa3_matrix.bench.occupancy).
+    flops, bytes: of the algorithm, see fa3_matrix.bench.problems; a sample is of `calls` calls in one "graph" or in as
+    many "launch"es; occupancy: fractions of the SM's warps, see fa3_matrix.bench.occupancy.
+
+The figures of an arm on a problem::
+
+    median_us   device time of one call, the median over the rounds; spread: the interquartile range over it
+    tflops, gb_per_s     flops and bytes over that; of_gemm, of_copy: their shares of the ceilings
+    launch_us   the host's time in one call; idle_us: the device's time around one call. Both on an idle GPU
+    memory      {"peak_bytes", "output_bytes", "workspace_bytes"} that one call allocates; null off the GPU
+    graph       of the suite "dynamic" {"error", "replays", "p50_us", "p99_us", "p999_us"} of replays of one captured
+                call, else null; error: why it could not be captured, or empty. Times are null where it was not
 
 ``raw/pytest-benchmark.json`` holds every sample in pytest-benchmark's own format.
 
 ``peers.json`` adds::
 
-    suites, rounds, seed
+    suites, ceilings, rounds, seed
     peers     [{"name", "title", "version", "not_run"}]; not_run says why it is missing, version is then empty
     floor     what `below_floor` counts by
-    results   [{"suite", "problem", "name", "head_dim", "arms": {arm: {"median_us", "spread", "tflops"}},
+    results   [{"suite", "problem", "name", "flops", "bytes", "head_dim", "arms": {arm: its figures},
                 "not_run": {arm: why it was not timed}, "best_peer", "ratio": {build arm: best peer's time / build's},
                 "mode", "calls", "sm_mhz"}]
     summary   [{"build", "suite", "head_dim", "compared", "not_compared", "geomean", "worst", "worst_name",
@@ -51,12 +62,24 @@ A ratio is an error over what is allowed, so 1 is the limit; 1e9 stands for NaN 
     wrong, "not run" when no peer was timed at all.
 """
 
+import hashlib
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 SCHEMA = 1
 Document = dict[str, Any]
+
+
+def manifest_sha256(folder: Path) -> str:
+    """Identifies the build that a result is of."""
+    return hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest()
+
+
+def first_line(error: BaseException) -> str:
+    """What `error` says, without the traces that torch adds."""
+    return str(error).partition("\n")[0] or type(error).__name__
 
 
 class Stopwatch:

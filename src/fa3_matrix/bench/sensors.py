@@ -49,6 +49,24 @@ class Sensors:
             lambda n: int(n.nvmlDeviceGetTemperature(self._handle, n.NVML_TEMPERATURE_GPU))
         )
 
+    def clocks(self) -> dict[str, str | float | None]:
+        """Under which rule the clocks run: MHz that may be reached and that are asked for, and the power cap.
+
+        A lock by ``nvidia-smi --lock-gpu-clocks`` is not among them: NVML sets it, but does not read it.
+        """
+        return {
+            "policy": "recorded, never set",
+            "sm_max_mhz": self._read(
+                lambda n: int(n.nvmlDeviceGetMaxClockInfo(self._handle, n.NVML_CLOCK_SM))
+            ),
+            "sm_application_mhz": self._read(
+                lambda n: int(n.nvmlDeviceGetApplicationsClock(self._handle, n.NVML_CLOCK_SM))
+            ),
+            "power_limit_watts": self._read(
+                lambda n: float(n.nvmlDeviceGetEnforcedPowerLimit(self._handle)) / 1000
+            ),
+        }
+
     def disturbance(self) -> str | None:
         """Why what was timed just now does not count, or None."""
         reasons = self._read(lambda n: int(n.nvmlDeviceGetCurrentClocksEventReasons(self._handle)))

@@ -1,21 +1,21 @@
 """What the commands share: which builds they run on, what they say when they cannot, where results go."""
 
 import argparse
-import hashlib
 import os
 import sys
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from fa3_matrix import _json
+from fa3_matrix._extras import needs
 from fa3_matrix.bench import machine, results
-from fa3_matrix.bench.results import Document, Stopwatch
+from fa3_matrix.bench.machine import REQUIRE_GPU
+from fa3_matrix.bench.results import Document, Stopwatch, manifest_sha256
 from fa3_matrix.build import Manifest
 from fa3_matrix.errors import BenchError, Fa3Error
 from fa3_matrix.matrix import ComputeCapability, Matrix, load
-
-REQUIRE_GPU = "FA3_REQUIRE_GPU"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -126,6 +126,44 @@ def open_session(arguments: argparse.Namespace) -> Session:
     )
 
 
+def only(session: Session, arms: Sequence[str]) -> Session:
+    """`session` with those of its builds that `arms` names.
+
+    An arm is a cell or a twin ("sm90-cu124"), or a toolkit ("cu124") for the cell that it makes for this GPU.
+
+    Raises:
+        MatrixError: there is no such cell.
+        BenchError: it is not built.
+    """
+    wanted: list[str] = []
+    for arm in arms:
+        meant = _cells_of(arm, session.matrix)
+        built = [name for name in (*session.builds, *session.refused) if name in meant]
+        if not built:
+            raise BenchError(
+                f"{arm}: {' and '.join(meant) or 'no cell for this GPU'} is not built; "
+                f"there is {', '.join((*session.builds, *session.refused)) or 'nothing'}. "
+                "`nox -s build-<cell>` builds one"
+            )
+        wanted += built
+    return replace(
+        session,
+        builds={name: path for name, path in session.builds.items() if name in wanted},
+        refused={name: why for name, why in session.refused.items() if name in wanted},
+    )
+
+
+def _cells_of(arm: str, matrix: Matrix) -> list[str]:
+    if arm not in [toolkit.label for toolkit in matrix.toolkits]:
+        return [matrix.cell(arm).name]
+    here = machine.gpu_here(matrix)
+    return [
+        cell.name
+        for cell in matrix.cells
+        if cell.toolkit.label == arm and here in (None, cell.arch.gpu)
+    ]
+
+
 def build_folder(path: Path) -> Path:
     """The folder that holds the manifest: `path`, or its ``fa3`` when `path` is CMake's folder of the cell."""
     for folder in (path, path / "fa3"):
@@ -142,11 +180,6 @@ def why_not_on(manifest: Manifest, capability: ComputeCapability) -> str:
     if low <= capability <= high:
         return ""
     return f"{manifest.target} does not run on compute capability {capability}"
-
-
-def manifest_sha256(folder: Path) -> str:
-    """Identifies the build that a result is of."""
-    return hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest()
 
 
 def say(text: str) -> None:
@@ -166,9 +199,10 @@ def header(session: Session) -> None:
 
 
 def main(run: Any, arguments: argparse.Namespace) -> int:
-    """Runs a command; an error of ours is a sentence and exit code 2, not a traceback."""
+    """Runs a command; an error of ours, or a missing package, is a sentence and exit code 2, not a traceback."""
     try:
-        return int(run(arguments))
+        with needs("bench", 2):
+            return int(run(arguments))
     except Fa3Error as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -8,10 +8,14 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import torch
+
+from fa3_matrix.bench.results import first_line
 
 # A sample holds as many calls as take about this long, so that the clock's grid (0.5 us) and the gap before the first
 # kernel stay far below a percent.
@@ -19,6 +23,10 @@ SAMPLE_SECONDS = 3e-3
 # Below this a call's host time may exceed its device time, and launches would be timed instead of kernels.
 GRAPH_BELOW_SECONDS = 150e-6
 _MOST_CALLS = 400
+_LAUNCH_ROUNDS = 25
+# Past any L2, so that filling it takes the memory's time; as often as takes a GPU of 4 TB/s above a millisecond.
+_FILLED_BYTES = 2**28
+_FILLS = 20
 
 
 @dataclass(frozen=True)
@@ -37,7 +45,7 @@ class Arm:
 
 
 class Clock(Protocol):
-    """Marks in the order of the work."""
+    """Marks in the order of the work, and what else the kind of device decides."""
 
     def mark(self) -> Any: ...
 
@@ -47,9 +55,18 @@ class Clock(Protocol):
     def wait(self) -> None:
         """Until all work so far is done."""
 
+    def occupy(self) -> None:
+        """Keep the device busy for about a millisecond, in which the host can enqueue more."""
+
+    def capture(self, body: Callable[[], object]) -> Callable[[], object]:
+        """What enqueues again what `body` enqueues. Raises RuntimeError when that cannot be captured."""
+
 
 class CudaClock:
-    """CUDA events on the current stream."""
+    """CUDA events on the current stream; captures are CUDA graphs."""
+
+    def __init__(self) -> None:
+        self._filled: torch.Tensor | None = None
 
     def mark(self) -> Any:
         event = torch.cuda.Event(enable_timing=True)
@@ -61,6 +78,23 @@ class CudaClock:
 
     def wait(self) -> None:
         torch.cuda.synchronize()
+
+    def occupy(self) -> None:
+        if self._filled is None:
+            self._filled = torch.empty(_FILLED_BYTES, dtype=torch.uint8, device="cuda")
+        for _ in range(_FILLS):
+            self._filled.zero_()
+
+    def capture(self, body: Callable[[], object]) -> Callable[[], object]:
+        graph = torch.cuda.CUDAGraph()
+        try:
+            # The outer one gives the current stream back, which a capture that fails does not.
+            with torch.cuda.stream(torch.cuda.current_stream()), torch.cuda.graph(graph):
+                body()
+        except RuntimeError as error:
+            # Ending a broken capture fails as well; what broke it says why.
+            raise RuntimeError(first_line(error.__context__ or error)) from error
+        return partial(torch.cuda.CUDAGraph.replay, graph)
 
 
 class HostClock:
@@ -74,6 +108,12 @@ class HostClock:
 
     def wait(self) -> None:
         return
+
+    def occupy(self) -> None:
+        return
+
+    def capture(self, body: Callable[[], object]) -> Callable[[], object]:
+        return body
 
 
 @dataclass(frozen=True)
@@ -103,19 +143,33 @@ class Work:
 
     calls: int
     mode: str
-    _bodies: dict[str, Callable[[], None]]
+    _bodies: dict[str, Callable[[], object]]
 
     @classmethod
     def of(
-        cls, arms: Sequence[Arm], clock: Clock, sample_seconds: float, least_calls: int = 1
+        cls,
+        arms: Sequence[Arm],
+        clock: Clock,
+        sample_seconds: float,
+        least_calls: int = 1,
+        graph_below_seconds: float = GRAPH_BELOW_SECONDS,
     ) -> "Work":
-        """As many calls as take the fastest arm about `sample_seconds`; see `interleave`."""
+        """As many calls as take the fastest arm about `sample_seconds`; see `interleave`.
+
+        Short ones in graphs, unless an arm cannot be captured: a comparison of one's graph with another's launches
+        would be of neither.
+        """
         fastest = min(_estimate(arm, clock, least_calls) for arm in arms)
         calls = max(least_calls, min(round(sample_seconds / fastest), _MOST_CALLS), 1)
-        graphs = isinstance(clock, CudaClock) and fastest < GRAPH_BELOW_SECONDS
-        make = _graph if graphs else _launches
-        bodies = {arm.name: make(arm, calls) for arm in arms}
-        return cls(calls, "graph" if graphs else "launch", bodies)
+        bodies: dict[str, Callable[[], object]] = {arm.name: _launches(arm, calls) for arm in arms}
+        if isinstance(clock, CudaClock) and fastest < graph_below_seconds:
+            with suppress(RuntimeError):
+                graphs = {}
+                for arm in arms:
+                    arm.prepare()
+                    graphs[arm.name] = clock.capture(bodies[arm.name])
+                return cls(calls, "graph", graphs)
+        return cls(calls, "launch", bodies)
 
     def sample(self, arm: Arm, clock: Clock) -> tuple[Any, Any]:
         """Enqueue a sample; return its marks."""
@@ -136,14 +190,16 @@ def interleave(
     clock: Clock,
     sample_seconds: float = SAMPLE_SECONDS,
     least_calls: int = 1,
+    graph_below_seconds: float = GRAPH_BELOW_SECONDS,
 ) -> dict[str, Samples]:
     """Samples of each arm, all of the same number of calls.
 
     Args:
         order: shuffles the arms of a round.
         least_calls: of a sample; give the number of inputs that `Arm.call` rotates among.
+        graph_below_seconds: of the fastest arm's call; see `Work.of`.
     """
-    work = Work.of(arms, clock, sample_seconds, least_calls)
+    work = Work.of(arms, clock, sample_seconds, least_calls, graph_below_seconds)
     marks: dict[str, list[tuple[Any, Any]]] = {arm.name: [] for arm in arms}
     for _ in range(rounds):
         for arm in order.sample(list(arms), len(arms)):
@@ -156,18 +212,43 @@ def interleave(
     }
 
 
-def launch_seconds(arm: Arm, clock: Clock, repeats: int = 9) -> float:
-    """Median host time of one call on an idle device: what a caller waits for before it can go on."""
-    arm.prepare()
-    arm.call(0)
-    times = []
-    for i in range(repeats):
-        clock.wait()
-        begin = time.perf_counter()
-        arm.call(i)
-        times.append(time.perf_counter() - begin)
-    clock.wait()
-    return statistics.median(times)
+@dataclass(frozen=True)
+class Launch:
+    """One call on an idle device, medians in seconds.
+
+    Args:
+        host: what a caller waits for before it can go on.
+        idle: by the device, from just before to just after the call: its launch and its work.
+    """
+
+    host: float
+    idle: float
+
+
+def launch_times(
+    arms: Sequence[Arm], *, order: random.Random, clock: Clock, rounds: int = _LAUNCH_ROUNDS
+) -> dict[str, Launch]:
+    """Of each arm one call a round, in random order: a host has its slow spells too, and a device its power cap."""
+    host: dict[str, list[float]] = {arm.name: [] for arm in arms}
+    idle: dict[str, list[float]] = {arm.name: [] for arm in arms}
+    for _ in range(rounds):
+        for arm in order.sample(list(arms), len(arms)):
+            arm.prepare()
+            # Untimed: what an arm looks up again when another one was in use.
+            arm.call(-1)
+            clock.wait()
+            begin = clock.mark()
+            called = time.perf_counter()
+            arm.call(0)
+            returned = time.perf_counter()
+            end = clock.mark()
+            clock.wait()
+            host[arm.name].append(returned - called)
+            idle[arm.name].append(clock.seconds(begin, end))
+    return {
+        arm.name: Launch(statistics.median(host[arm.name]), statistics.median(idle[arm.name]))
+        for arm in arms
+    }
 
 
 def _estimate(arm: Arm, clock: Clock, calls: int) -> float:
@@ -189,12 +270,3 @@ def _launches(arm: Arm, calls: int) -> Callable[[], None]:
             arm.call(i)
 
     return body
-
-
-def _graph(arm: Arm, calls: int) -> Callable[[], None]:
-    arm.prepare()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for i in range(calls):
-            arm.call(i)
-    return lambda: graph.replay()

@@ -39,9 +39,8 @@ from fa3_matrix.bench import machine
 from fa3_matrix.bench.builds import BuildArm
 from fa3_matrix.bench.measure import Contender, check, rotating_inputs
 from fa3_matrix.bench.problems import Problem
-from fa3_matrix.bench.results import Document, Stopwatch
+from fa3_matrix.bench.results import Document, Stopwatch, manifest_sha256
 from fa3_matrix.bench.sensors import Sensors
-from fa3_matrix.bench.session import manifest_sha256
 from fa3_matrix.bench.timing import Arm, Clock, CudaClock, Work
 from fa3_matrix.bench.trial_plan import Plan, PlannedCell
 from fa3_matrix.errors import BenchError, Fa3Error

@@ -1,11 +1,12 @@
 """A clock that replays device times into pytest-benchmark, which takes the difference of two readings of its timer.
 
-``--benchmark-timer=fa3_matrix.bench.vclock.now`` makes it read this clock, and `advance` as the benchmarked function
-lets the next recorded time pass. So its statistics and JSON are of device times that were measured interleaved with
-other arms, which a function that is called many times in a row cannot give it.
+``@pytest.mark.benchmark(timer=vclock.now)`` makes it read this clock, and `advance` as the benchmarked function lets
+the next recorded time pass; `fa3_matrix.bench.plugin` does both. So its statistics and JSON are of device times that
+were measured interleaved with other arms, which a function that is called many times in a row cannot give it.
 """
 
 from collections import deque
+from collections.abc import Iterable
 
 _time = 0.0
 _pending: deque[float] = deque()
@@ -16,7 +17,7 @@ def now() -> float:
     return _time
 
 
-def feed(seconds: list[float]) -> None:
+def feed(seconds: Iterable[float]) -> None:
     """Replaces what is left to replay."""
     _pending.clear()
     _pending.extend(seconds)

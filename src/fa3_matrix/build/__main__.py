@@ -5,8 +5,11 @@ import sys
 from pathlib import Path
 
 from fa3_matrix import matrix
-from fa3_matrix.build import audit
+from fa3_matrix._extras import needs
 from fa3_matrix.errors import Fa3Error
+
+with needs("build", 1):
+    from fa3_matrix.build import audit
 
 
 def _audit(options: argparse.Namespace) -> None:

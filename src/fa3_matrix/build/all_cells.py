@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fa3_matrix import _json, matrix
+from fa3_matrix._extras import needs
 from fa3_matrix.build.compare import compare
 from fa3_matrix.build.driver import Build, build_cell, build_host
 from fa3_matrix.build.manifest import FILE_NAME
@@ -97,7 +98,8 @@ def main(arguments: list[str] | None = None) -> int:
         if options.only_compare:
             compare_archs(matrix.load())
             return 0
-        failed = run(options.cells, jobs=options.jobs)
+        with needs("build", 1):
+            failed = run(options.cells, jobs=options.jobs)
     except Fa3Error as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -12,8 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from filelock import FileLock
-
 from fa3_matrix import _json, matrix, toolkits
 from fa3_matrix._progress import progress
 from fa3_matrix.build import compile_log
@@ -114,6 +112,8 @@ def _load(root: Path | None) -> Matrix:
 
 def _build(root: Path, binary: Path, preset: str, *, inputs: list[str], jobs: int) -> None:
     """Configure when something that CMake cannot follow changed, then build."""
+    from filelock import FileLock  # here: reading a build needs no package
+
     cmake = _tool("cmake")
     environment = toolkits.clean_environment()
     fingerprint = _fingerprint(root, [preset, cmake, sys.executable, *inputs])

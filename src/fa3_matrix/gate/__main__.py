@@ -4,6 +4,7 @@ import argparse
 import json
 import lzma
 import secrets
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fa3_matrix import _json
+from fa3_matrix._extras import needs
 from fa3_matrix._progress import progress
 from fa3_matrix.bench import machine
 from fa3_matrix.build import build_cell
@@ -35,7 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _add_prove(commands)
     options = parser.parse_args(arguments)
     try:
-        return int(options.run(options, load()))
+        with needs("build,bench,gate", NOT_DONE):
+            return int(options.run(options, load()))
     except Fa3Error as error:
         print(f"error: {error}", file=sys.stderr)
         return NOT_DONE
@@ -68,7 +71,9 @@ def _add_static(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
 
 def _add_prove(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser("prove", help="error rates of the gate on calibrating trials")
-    parser.add_argument("trials", type=Path, help="what `calibrate` wrote")
+    parser.add_argument(
+        "trials", type=Path, nargs="+", help="what `calibrate` wrote; a run draws from one of them"
+    )
     parser.add_argument("--runs", type=int, default=2000, help="of each truth (default 2000)")
     parser.add_argument("--slowed", type=int, default=5, help="cells of a run (default 5)")
     parser.add_argument("--seed", type=int, default=0)
@@ -121,6 +126,9 @@ def _run(options: argparse.Namespace, matrix: Matrix) -> int:
     cell = options.cell or _cell_of_this_gpu(matrix)
     base, head = _base(options, cell, matrix), _head(options, cell, matrix)
     seed = _seed(options)
+    results = matrix.root / "build" / "results"
+    profile = results / "profile.json"
+    counted = _json.read(profile) if profile.is_file() else None
     try:
         with progress("gate", unit="trials") as shown:
             done = run.run(
@@ -130,12 +138,12 @@ def _run(options: argparse.Namespace, matrix: Matrix) -> int:
                 matrix.gate,
                 seed,
                 mode=options.mode,
+                profile=counted,
                 report=_reporter(shown),
             )
     except Fa3Error as error:  # a trial failed, or wrote what cannot be read
         print(f"incomplete: {error}", file=sys.stderr)
         return Outcome.INCOMPLETE.exit_code
-    results = matrix.root / "build" / "results"
     _json.write_atomic(results / "trials.json", {"trials": done.documents})
     _json.write_atomic(results / "gate.json", done.as_json())
     result = done.result
@@ -145,6 +153,14 @@ def _run(options: argparse.Namespace, matrix: Matrix) -> int:
     for key, found in done.hints.items():
         for hint in found:
             print(f"  {key}: {hint.text}")
+    gpu = machine.gpu_here(matrix)
+    if done.not_profiled and gpu:
+        problems = dict.fromkeys(key.problem for key in done.not_profiled)
+        arms = f"base={base.folder}", f"head={head.folder}"
+        given = shlex.join(["--problem", *problems, "--arms", *arms])
+        print(
+            f"  hints from hardware counters in the next run: nox -s profile-{gpu.name} -- {given}"
+        )
     _print_cells([*result.cells, *result.controls])
     return result.exit_code
 
@@ -201,14 +217,15 @@ def _static(options: argparse.Namespace, matrix: Matrix) -> int:
 def _prove(options: argparse.Namespace, matrix: Matrix) -> int:
     from fa3_matrix.gate.proof import SAME, Calibration, prove
 
-    processes = json.loads(lzma.decompress(options.trials.read_bytes()))
-    calibration = Calibration.of(processes)
+    calibrations = [
+        Calibration.of(json.loads(lzma.decompress(path.read_bytes()))) for path in options.trials
+    ]
     print(
         "truth | runs with a false fail | runs void | runs undecided | slowed cells failed | passed"
     )
-    for head in calibration.trials:
+    for head in calibrations[0].trials:
         slowed = 0 if head == SAME else options.slowed
-        proof = prove(calibration, head, slowed, matrix.gate, options.runs, options.seed)
+        proof = prove(calibrations, head, slowed, matrix.gate, options.runs, options.seed)
         counts = (proof.false_fails, proof.voids, proof.undecided, proof.found, proof.passed)
         print(f"{slowed} cells {head} | " + " | ".join(map(str, counts)), flush=True)
     return 0

@@ -1,13 +1,15 @@
 """Why a cell may have moved: what differs between two arms' builds of a variant, likeliest cause first.
 
 A hint is an association: the difference is there and points the way the time moved, which proves nothing. SASS of two
-toolkits nearly always differs, so causes are ranked by how surely they cost time, spills first, not by size.
+toolkits nearly always differs, so causes are ranked by how surely they cost time, spills first, not by size. Where both
+arms were profiled, what hardware counters saw stands beside what the builds say.
 """
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from fa3_matrix.bench.profile_metrics import METRICS, Group, Metric
 from fa3_matrix.build.manifest import AssemblyRecord, Manifest, VariantRecord
 from fa3_matrix.gate.static import wgmma_advisories
 
@@ -18,6 +20,9 @@ _REDISTRIBUTE = "USETMAXREG"
 # NVML reports SM clocks in steps of 15 MHz: two medians a step apart may be of one clock.
 _CLOCK_STEP_MHZ = 15
 _OPCODES_SHOWN = 5
+_COUNTERS_SHOWN = 3
+# Of what a counter is measured by: three profiles of one build differed by up to 0.5% (docs/profiling.md).
+_LEAST_CHANGE = 0.02
 
 
 class Cause(StrEnum):
@@ -25,24 +30,46 @@ class Cause(StrEnum):
 
     OTHER_VARIANT = "other-variant"
     SAME_SASS = "same-sass"
+    FP64 = "fp64"
     SPILLS = "spills"
+    LOCAL_TRAFFIC = "local-traffic"
     LOCAL_MEMORY = "local-memory"
     OCCUPANCY = "occupancy"
+    MEASURED_OCCUPANCY = "measured-occupancy"
     TENSOR_INSTRUCTIONS = "tensor-instructions"
     ADVISORIES = "advisories"
+    STALLS = "stalls"
     WAITS = "waits"
+    SHARED_MEMORY = "shared-memory"
+    MEMORY_TRAFFIC = "memory-traffic"
+    EXECUTED_INSTRUCTIONS = "executed-instructions"
     INSTRUCTIONS = "instructions"
+    TENSOR_ACTIVITY = "tensor-activity"
     INSTRUCTION_MIX = "instruction-mix"
     SCHEDULE = "schedule"
     CLOCKS = "clocks"
     COMPILER = "compiler"
 
 
+# Counters of time explain nothing: they are what is to be explained.
+_COUNTED: dict[Group, Cause] = {
+    "fp64": Cause.FP64,
+    "local-memory": Cause.LOCAL_TRAFFIC,
+    "occupancy": Cause.MEASURED_OCCUPANCY,
+    "stalls": Cause.STALLS,
+    "shared-memory": Cause.SHARED_MEMORY,
+    "memory-traffic": Cause.MEMORY_TRAFFIC,
+    "instructions": Cause.EXECUTED_INSTRUCTIONS,
+    "tensor": Cause.TENSOR_ACTIVITY,
+}
+
+
 @dataclass(frozen=True)
 class Arm:
     """One arm: its build of the variant and the compiler that made it.
 
-    ``assembled`` as in its manifest. Of its timed samples: median SM clock and power; None: not measured.
+    ``assembled`` as in its manifest. Of its timed samples: median SM clock and power; None: not measured. ``counters``:
+    what a profile counted of the call (`fa3_matrix.bench.profile.counters`); what is not there was not counted.
     """
 
     variant: VariantRecord
@@ -51,6 +78,7 @@ class Arm:
     assembled: AssemblyRecord | None = None
     sm_mhz: float | None = None
     watts: float | None = None
+    counters: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -60,6 +88,7 @@ class Arm:
         *,
         sm_mhz: float | None = None,
         watts: float | None = None,
+        counters: Mapping[str, float] | None = None,
     ) -> "Arm":
         """Take a variant out of a build's manifest.
 
@@ -67,7 +96,15 @@ class Arm:
             BuildError: the build has no such variant.
         """
         record = build.variant(variant)
-        return cls(record, build.toolkit.nvcc, build.flags, build.assembled, sm_mhz, watts)
+        return cls(
+            record,
+            build.toolkit.nvcc,
+            build.flags,
+            build.assembled,
+            sm_mhz,
+            watts,
+            counters or {},
+        )
 
 
 @dataclass(frozen=True)
@@ -100,7 +137,11 @@ def explain(base: Arm, head: Arm, *, slower: bool) -> list[Hint]:
         if arm.assembled:
             note = f"; {name} is PTX, here as ptxas {arm.assembled.ptxas} assembles it and not a driver"
             code = [replace(hint, text=hint.text + note) for hint in code]
-    return [*code, *_clocks(base, head, slower=slower), *_compiler(base, head)]
+    measured = [*_counters(base, head, slower=slower), *_clocks(base, head, slower=slower)]
+    order = [*Cause]
+    return sorted(
+        [*code, *measured, *_compiler(base, head)], key=lambda hint: order.index(hint.cause)
+    )
 
 
 def _of_code(base: Arm, head: Arm, *, slower: bool) -> Iterator[Hint]:
@@ -229,6 +270,53 @@ def _instruction_mix(a: VariantRecord, b: VariantRecord) -> Iterator[Hint]:
         f"associated with another mix of opcodes (distance {distance:.3f} of 1): {_listed(largest)}"
     )
     yield Hint(Cause.INSTRUCTION_MIX, text, largest)
+
+
+def _counters(base: Arm, head: Arm, *, slower: bool) -> Iterator[Hint]:
+    """A hint for each group of counters of which one moved, largest share first."""
+    for group, cause in _COUNTED.items():
+        shares = {
+            metric: share
+            for metric in METRICS
+            if metric.group == group
+            and (share := _change(metric, base.counters, head.counters, slower=slower))
+        }
+        largest = sorted(shares, key=lambda metric: -shares[metric])[:_COUNTERS_SHOWN]
+        deltas = {
+            metric.meaning: Delta(base.counters[metric.key], head.counters[metric.key])
+            for metric in largest
+        }
+        if deltas:
+            moves = zip(largest, deltas.values(), strict=True)
+            listed = ", ".join(_counted(metric, delta) for metric, delta in moves)
+            yield Hint(cause, f"associated with {listed}", deltas)
+
+
+def _change(
+    metric: Metric, base: Mapping[str, float], head: Mapping[str, float], *, slower: bool
+) -> float:
+    """How far a counter moved in the way that the time did, as a share of its scale; 0 for what is within noise.
+
+    A counter that only one arm has is missing, and says nothing.
+    """
+    if metric.slower is None or metric.key not in base or metric.key not in head:
+        return 0.0
+    before, after = base[metric.key], head[metric.key]
+    if not _points(before, after, slower=slower == (metric.slower == "more")):
+        return 0.0
+    # The larger of both arms', so that it is the same read from the other side.
+    scale = max(counters.get(metric.scale, 0) for counters in (base, head)) or max(before, after)
+    share = abs(after - before) / scale
+    return share if share >= _LEAST_CHANGE else 0.0
+
+
+def _counted(metric: Metric, delta: Delta) -> str:
+    if metric.unit == "%":
+        word = "higher" if delta.head > delta.base else "lower"
+        return f"{word} {metric.meaning}: {delta.head:.1f}% (base {delta.base:.1f}%)"
+    moved = f", {delta.head / delta.base - 1:+.1%}" if delta.base else ""
+    more = _more(delta.base, delta.head)
+    return f"{more} {metric.meaning}: {delta.head:.0f} (base {delta.base:.0f}{moved})"
 
 
 def _clocks(base: Arm, head: Arm, *, slower: bool) -> Iterator[Hint]:

@@ -9,7 +9,8 @@ from typing import Any
 from fa3_matrix.bench import trial_plan
 from fa3_matrix.bench.builds import BuildArm
 from fa3_matrix.bench.problems import Problem
-from fa3_matrix.bench.results import Document
+from fa3_matrix.bench.profile import counters
+from fa3_matrix.bench.results import Document, manifest_sha256
 from fa3_matrix.bench.trial import identity
 from fa3_matrix.bench.trial_plan import Plan, PlannedCell
 from fa3_matrix.bench.trials import run_trials
@@ -28,11 +29,15 @@ Report = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Run:
-    """A judged run: the result, every trial's document, and hints on the cells that failed."""
+    """A judged run: the result, every trial's document, and hints on the cells that failed.
+
+    ``not_profiled``: those of them of which an arm has no hardware counters.
+    """
 
     result: GateResult
     documents: list[Document]
     hints: dict[CellKey, list[hints.Hint]]
+    not_profiled: list[CellKey]
 
     def as_json(self) -> dict[str, Any]:
         """The result's document; each cell with its ``hints``."""
@@ -58,9 +63,12 @@ def run(
     seed: int,
     *,
     mode: trial_plan.Mode = "cold",
+    profile: Document | None = None,
     report: Report = lambda *_: None,
 ) -> Run:
     """Screen all of `problems` (with their suites), confirm what is flagged, judge.
+
+    Hints take the counters of both builds from `profile` (`fa3_matrix.bench.profile`), as far as it has them.
 
     Raises:
         BenchError: a trial failed.
@@ -74,8 +82,10 @@ def run(
     confirm, confirming = _stage(arms, "confirm", flagged, limits.confirm_trials, seeds, report)
     result = judge(screen, confirm, arms.expected, limits)
     failed = [cell.key for cell in result.cells if cell.verdict == "fail"]
-    explained = {key: _hints(arms, key, confirming) for key in failed}
-    return Run(result, [*documents, *confirming], explained)
+    sides = {key: _sides(arms, key, confirming, profile) for key in failed}
+    explained = {key: hints.explain(*pair, slower=True) for key, pair in sides.items()}
+    not_profiled = [key for key, pair in sides.items() if not all(arm.counters for arm in pair)]
+    return Run(result, [*documents, *confirming], explained, not_profiled)
 
 
 def time(
@@ -161,7 +171,10 @@ def _stage(
     return trials, documents
 
 
-def _hints(arms: _Arms, key: CellKey, documents: Sequence[Document]) -> list[hints.Hint]:
+def _sides(
+    arms: _Arms, key: CellKey, documents: Sequence[Document], profile: Document | None
+) -> list[hints.Arm]:
+    """What is known of base and head on a cell."""
     problem = Problem.parse(key.problem)
     timed = [
         cell["pairs"]
@@ -173,5 +186,7 @@ def _hints(arms: _Arms, key: CellKey, documents: Sequence[Document]) -> list[hin
     for side, arm in (("base", arms.base), ("head", arms.head)):
         clocks = [mhz for pairs in timed for mhz in pairs[f"{side}_mhz"] if mhz is not None]
         median = statistics.median(clocks) if clocks else None
-        sides.append(hints.Arm.of(arm.manifest, arm.variant(problem).name, sm_mhz=median))
-    return hints.explain(*sides, slower=True)
+        counted = counters(profile, key.problem, manifest_sha256(arm.folder)) if profile else None
+        variant = arm.variant(problem).name
+        sides.append(hints.Arm.of(arm.manifest, variant, sm_mhz=median, counters=counted))
+    return sides

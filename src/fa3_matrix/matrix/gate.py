@@ -1,9 +1,8 @@
 """Limits of the gate, ``[gate]`` of ``ci/matrix.toml``: what may get slower or larger, and on what evidence."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any
 
 from fa3_matrix.matrix._toml import Table
 
@@ -25,7 +24,7 @@ class MarginRow:
 
 @dataclass(frozen=True)
 class GateLimits:
-    """``[gate]``: what the comparison of two arms' times is held to. A key left out keeps its default.
+    """``[gate]``: what the comparison of two arms' times is held to.
 
     Shares are of 1: 0.005 is half a percent. A ratio is head's time over base's, above 1 when head is slower.
 
@@ -39,14 +38,14 @@ class GateLimits:
     - ``most_dropped``: share of a cell's pairs that may be dropped before it is inconclusive.
     """
 
-    margin: float = 0.005
-    budget: float = 0.02
-    alpha: float = 0.05
-    control_alpha: float = 0.01
-    screen_trials: int = 5
-    confirm_trials: int = 10
-    pairs: int = 20
-    most_dropped: float = 0.1
+    margin: float
+    budget: float
+    alpha: float
+    control_alpha: float
+    screen_trials: int
+    confirm_trials: int
+    pairs: int
+    most_dropped: float
     margins: tuple[MarginRow, ...] = ()
 
     def margin_of(self, suite: str, problem: str) -> float:
@@ -62,7 +61,7 @@ class GateLimits:
 
 @dataclass(frozen=True)
 class StaticLimits:
-    """``[gate.static]``: what a build is held to without a GPU. A key left out keeps its default.
+    """``[gate.static]``: what a build is held to without a GPU.
 
     - ``sass_growth``: share by which a kernel's SASS instructions may grow, head over base.
     - ``wheel_bytes``: size of a cell's wheel.
@@ -70,11 +69,11 @@ class StaticLimits:
     - ``compiler_bytes``: peak memory of one compiler process.
     """
 
-    sass_growth: float = 0.10
-    wheel_bytes: int = 5_000_000
-    build_seconds: int = 240
-    build_growth: float = 0.25
-    compiler_bytes: int = 2_000_000_000
+    sass_growth: float
+    wheel_bytes: int
+    build_seconds: int
+    build_growth: float
+    compiler_bytes: int
 
 
 @dataclass(frozen=True)
@@ -105,28 +104,27 @@ def read_gate(
     Raises:
         MatrixError: names the line.
     """
-    if "gate" not in root:
-        return GateLimits(), StaticLimits(), ()
     gate = root.table("gate")
     limits = _limits(gate, suites)
-    static = _static(gate.table("static")) if "static" in gate else StaticLimits()
+    static = _static(gate.table("static"))
     waivers = tuple(_waiver(row, cells, variants) for row in gate.tables("waivers"))
     gate.done()
     return limits, static, waivers
 
 
 def _limits(gate: Table, suites: Collection[str]) -> GateLimits:
-    given: dict[str, Any] = {
-        "margins": tuple(_margin(row, suites) for row in gate.tables("margins"))
-    }
-    for key in ("margin", "budget", "alpha", "control_alpha", "most_dropped"):
-        if key in gate:
-            given[key] = _share(gate, key)
-    # Of one trial there is no variance; half the pairs start with each arm.
-    for key, lowest in (("screen_trials", 2), ("confirm_trials", 2), ("pairs", 2)):
-        if key in gate:
-            given[key] = gate.integer(key, lowest)
-    limits = GateLimits(**given)
+    limits = GateLimits(
+        margin=_share(gate, "margin"),
+        budget=_share(gate, "budget"),
+        alpha=_share(gate, "alpha"),
+        control_alpha=_share(gate, "control_alpha"),
+        # Of one trial there is no variance; half the pairs start with each arm.
+        screen_trials=gate.integer("screen_trials", 2),
+        confirm_trials=gate.integer("confirm_trials", 2),
+        pairs=gate.integer("pairs", 2),
+        most_dropped=_share(gate, "most_dropped"),
+        margins=tuple(_margin(row, suites) for row in gate.tables("margins")),
+    )
     for key in ("alpha", "control_alpha"):
         if getattr(limits, key) == 0:
             gate.fail(f"{key} = 0: nothing could ever be rejected; state a chance above 0", key)
@@ -155,16 +153,15 @@ def _margin(row: Table, suites: Collection[str]) -> MarginRow:
 
 
 def _static(table: Table) -> StaticLimits:
-    given: dict[str, Any] = {}
-    for field in fields(StaticLimits):
-        if field.name in table:
-            given[field.name] = (
-                _share(table, field.name)
-                if isinstance(field.default, float)
-                else table.integer(field.name, 1)
-            )
+    limits = StaticLimits(
+        sass_growth=_share(table, "sass_growth"),
+        wheel_bytes=table.integer("wheel_bytes", 1),
+        build_seconds=table.integer("build_seconds", 1),
+        build_growth=_share(table, "build_growth"),
+        compiler_bytes=table.integer("compiler_bytes", 1),
+    )
     table.done()
-    return StaticLimits(**given)
+    return limits
 
 
 def _waiver(table: Table, cells: Collection[str], variants: Collection[str]) -> GateWaiver:

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from fa3_matrix.errors import ToolkitError
 
 
@@ -32,6 +30,11 @@ def cache_dir() -> Path:
 @contextmanager
 def locked(name: str) -> Iterator[None]:
     """Hold the cache's lock `name`; says on stderr that it waits when another process has it."""
+    from filelock import (
+        FileLock,
+        Timeout,
+    )  # here: what reads builds imports this, and needs no package
+
     folder = cache_dir() / "locks"
     folder.mkdir(exist_ok=True)
     lock = FileLock(folder / f"{name}.lock")
