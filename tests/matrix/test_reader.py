@@ -8,6 +8,8 @@ import pytest
 from fa3_matrix.errors import MatrixError
 from fa3_matrix.matrix import Cell, Matrix, Serves, Target, Twin, load, parse, selection
 
+from .limits import LIMITS
+
 
 def test_the_six_cells_as_they_are(matrix: Matrix) -> None:
     assert {c.name: (str(c.target), c.status) for c in matrix.cells} == {
@@ -190,23 +192,17 @@ def assert_fails(text: str, message: str, line: str) -> None:
     assert text.split("\n")[int(number) - 1].startswith(line)
 
 
-HEAD = """\
+HEAD = (
+    """\
 schema = 1
 toolkits."13.3" = { targets = ["sm_80"], ptx_isa = "9.3", driver = 580 }
 gpus.a100 = { capabilities = ["8.0"], products = ["A100"] }
 archs.sm80 = { gpu = "a100", description = "Ampere" }
 cells.sm80-cu133 = { arch = "sm80", toolkit = "13.3", target = "sm_80", status = "native" }
 suites.s = { description = "x", problems = [{ dtype = "bf16", head_dim = 64, seqlen_q = 1, heads_q = 1 }] }
-gate.margin = 0.005
-gate.budget = 0.02
-gate.alpha = 0.05
-gate.control_alpha = 0.01
-gate.screen_trials = 5
-gate.confirm_trials = 10
-gate.pairs = 12
-gate.most_dropped = 0.1
-gate.static = { sass_growth = 0.1, wheel_bytes = 1, build_seconds = 1, build_growth = 0.1, compiler_bytes = 1 }
 """
+    + LIMITS
+)
 ROWS_BEGIN = HEAD.count("\n") + 1
 
 

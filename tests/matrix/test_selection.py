@@ -9,6 +9,8 @@ from fa3_matrix.matrix import Matrix, parse, selection
 from fa3_matrix.matrix.model import LAYOUTS, MASKS
 from fa3_matrix.matrix.selection import log2_seqlen, mask_of, problem_class, query_rows
 
+from .limits import LIMITS
+
 ARCHS = ["sm80", "sm90", "sm100"]
 
 
@@ -177,23 +179,17 @@ def test_who_reads_pages_on_hopper(
     assert table[index].kernel == kernel
 
 
-HEAD = """\
+HEAD = (
+    """\
 schema = 1
 toolkits."13.3" = { targets = ["sm_80"], ptx_isa = "9.3", driver = 580 }
 gpus.a100 = { capabilities = ["8.0"], products = ["A100"] }
 archs.sm80 = { gpu = "a100", description = "Ampere" }
 cells.sm80-cu133 = { arch = "sm80", toolkit = "13.3", target = "sm_80", status = "native" }
 suites.s = { description = "x", problems = [{ dtype = "bf16", head_dim = 64, seqlen_q = 1, heads_q = 1 }] }
-gate.margin = 0.005
-gate.budget = 0.02
-gate.alpha = 0.05
-gate.control_alpha = 0.01
-gate.screen_trials = 5
-gate.confirm_trials = 10
-gate.pairs = 12
-gate.most_dropped = 0.1
-gate.static = { sass_growth = 0.1, wheel_bytes = 1, build_seconds = 1, build_growth = 0.1, compiler_bytes = 1 }
 """
+    + LIMITS
+)
 
 
 @given(
