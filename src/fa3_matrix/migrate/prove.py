@@ -29,7 +29,6 @@ CUDA_SUFFIXES = (".cu",)
 HOST_SUFFIXES = (".cpp", ".cc", ".cxx", ".c++", ".C", ".c")
 UNIT_SUFFIXES = CUDA_SUFFIXES + HOST_SUFFIXES
 
-# What a compiler says of: the rest shows when linking, loading or running, or in other files.
 _COMPILED = frozenset(
     (
         *("FN-REMOVED", "FN-SUFFIX", "FN-SIG", "FIELD-REMOVED", "TYPE-REMOVED", "ENUM-REMOVED"),
@@ -117,9 +116,9 @@ def prove(
     files = frozenset(item.file for item in walk(root) if isinstance(item, Listed))
     tree = Tree(root, files)
     concerned = [f for f in findings if _provable(f)]
-    units, alone = _units(sorted({f.file for f in concerned}), tree, files, commands)
+    units, alone = _units(sorted({f.file for f in concerned}), tree, files, commands, old)
     notes = [f"{file}: no translation unit of the tree includes it: not compiled" for file in alone]
-    refused = [unit for unit in units if not _harmless([str(root / unit.file)])]
+    refused = [unit for unit in units if not is_harmless([str(root / unit.file)])]
     notes += [f"{unit.file}: its name means something to a shell: not compiled" for unit in refused]
     units = [unit for unit in units if unit not in refused]
 
@@ -139,9 +138,14 @@ def prove(
     return Proved(judged, (*notes, *more))
 
 
+def is_compiled(finding: Finding) -> bool:
+    """Whether a compiler's front end says it: the rest shows when linking, loading or running, or in other files."""
+    return finding.rule in _COMPILED
+
+
 def _provable(finding: Finding) -> bool:
     return (
-        finding.rule in _COMPILED
+        is_compiled(finding)
         and finding.severity in (Severity.BREAK, Severity.DEPRECATED)
         and finding.state is not State.INACTIVE
         and finding.file.endswith((*UNIT_SUFFIXES, ".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl"))
@@ -149,7 +153,11 @@ def _provable(finding: Finding) -> bool:
 
 
 def _units(
-    affected: Sequence[str], tree: Tree, files: frozenset[str], commands: Mapping[str, Unit]
+    affected: Sequence[str],
+    tree: Tree,
+    files: frozenset[str],
+    commands: Mapping[str, Unit],
+    toolkit: ToolkitRoot,
 ) -> tuple[list[Unit], list[str]]:
     """The units to compile, and the headers that none of them includes."""
     chosen = [file for file in affected if file.endswith(UNIT_SUFFIXES)]
@@ -164,16 +172,19 @@ def _units(
             alone.append(header)
         elif not any(file in chosen for file in includers):
             chosen += includers[:_UNITS_OF_A_HEADER]
-    return [commands.get(file) or _guessed(file, tree) for file in chosen], alone
+    return [commands.get(file) or guessed(file, tree, toolkit) for file in chosen], alone
 
 
-def _guessed(file: str, tree: Tree) -> Unit:
-    """By its suffix, with each folder of the tree from which one of its includes is found."""
+def guessed(file: str, tree: Tree, toolkit: ToolkitRoot) -> Unit:
+    """Where options are not known: by its suffix, with each folder of the tree from which one of its includes is found.
+
+    What the toolkit has needs no folder: another file of the tree may be called ``cuda.h`` as well.
+    """
     folders = ["."]
     for current in (file, *sorted(tree.reached(file))):
         for name in tree.header(current).includes:
             target = tree.resolve(current, name)
-            if target and target.endswith(f"/{name}"):
+            if target and target.endswith(f"/{name}") and not (toolkit.include / name).is_file():
                 folder = target[: -len(name) - 1]
                 if folder not in folders and folder != current.rpartition("/")[0]:
                     folders.append(folder)
@@ -257,15 +268,21 @@ def _options(words: Sequence[str], folder: Path) -> Iterator[str]:
 _HARMLESS = re.compile(r"[\w./+@%,=:~ -]*")
 
 
-def _harmless(words: Iterable[str]) -> bool:
+def is_harmless(words: Iterable[str]) -> bool:
+    """Whether a shell, to which nvcc hands its command lines, takes the words for what they are."""
     return all(_HARMLESS.fullmatch(word) for word in words)
 
 
-def compile_unit(unit: Unit, root: Path, toolkit: ToolkitRoot) -> Compiled:
-    """Check the syntax and types of a unit with the compiler of a toolkit; nothing is left behind."""
+def compile_unit(
+    unit: Unit, root: Path, toolkit: ToolkitRoot, *, seconds: float = _SECONDS
+) -> Compiled:
+    """Check the syntax and types of a unit with the compiler of a toolkit, for some ``seconds`` at most.
+
+    Front ends alone, of the device and of the host; nothing is left behind.
+    """
     host = toolkits.host_compiler(toolkit)
     # Paths of guessed folders count from the root, where the compiler runs.
-    options = [o for o in unit.options if not unit.cuda or _harmless([o])]
+    options = [o for o in unit.options if not unit.cuda or is_harmless([o])]
     with TemporaryDirectory(prefix="fa3-migrate-") as scratch:
         if unit.cuda:
             flags = [
@@ -277,7 +294,9 @@ def compile_unit(unit: Unit, root: Path, toolkit: ToolkitRoot) -> Compiled:
                 f"-arch={_ARCH}",
                 "-fdevice-syntax-only",
             ]
-            command += [*flags, "-x", "cu", "-c", str(root / unit.file), "-o", f"{scratch}/unit.o"]
+            # -cuda stops where the host compiler would begin to generate code.
+            command += [*flags, "-x", "cu", "-cuda", str(root / unit.file)]
+            command += ["-o", f"{scratch}/unit.ii"]
         else:
             command = [host, "-fsyntax-only", *options, "-isystem", str(toolkit.include)]
             command += ["-x", "c"] if unit.file.endswith(".c") else ["-x", "c++"]
@@ -289,11 +308,11 @@ def compile_unit(unit: Unit, root: Path, toolkit: ToolkitRoot) -> Compiled:
                 env={**clean_environment(), "LC_ALL": "C", "TMPDIR": scratch},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
-                timeout=_SECONDS,
+                timeout=seconds,
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            return Compiled((), False, f"it took longer than {_SECONDS} s")
+            return Compiled((), False, f"it took longer than {seconds} s")
     output = (done.stdout + done.stderr).decode(errors="replace")
     return Compiled(tuple(diagnostics(output, root)), done.returncode == 0)
 
@@ -370,7 +389,7 @@ def _judged(
         seen = {unit.file, *tree.reached(unit.file)}
         here = [f for f in findings if _provable(f) and f.file in seen]
         for diagnostic in after.diagnostics:
-            about = [f for f in here if _about(diagnostic, f, root)]
+            about = [f for f in here if is_about(diagnostic, f, root)]
             proved.update(about)
             if diagnostic.error and not about:
                 notes.append(
@@ -403,7 +422,7 @@ def _judged(
     return tuple(judged), notes
 
 
-def _about(diagnostic: Diagnostic, finding: Finding, root: Path) -> bool:
+def is_about(diagnostic: Diagnostic, finding: Finding, root: Path) -> bool:
     """Whether a message is about a finding: of its line, or of a later line of the same statement."""
     if diagnostic.error != (finding.severity is Severity.BREAK):
         return False

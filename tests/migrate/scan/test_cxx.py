@@ -147,7 +147,16 @@ void f(void *p, cudaMemLocation where) {
   ALIAS(c, 0, 0, d);
 }
 """,
+    "members of templates, and what CUDA has as well": """
+#include <limits>
+#include <cub/cub.cuh>
+using namespace cub;
+int a = std::numeric_limits<int>::Max();
+int b = Max();  // want: CCCL-REMOVED~medium
+int c = std::numeric_limits < int > :: Max();
+""",
     "names of CCCL": """
+#include <vector>
 #include <cub/device/device_reduce.cuh>
 namespace c = cub;
 namespace cg = cooperative_groups;

@@ -17,7 +17,7 @@ SNIPPETS = {
 #elif defined(SOMETHING)
   int b = cudaThreadSynchronize();  // want: FN-REMOVED:latent
 #else
-  int c = cudaThreadSynchronize();  // want: FN-REMOVED:latent
+  int c = cudaThreadSynchronize();  // want: FN-REMOVED
 #endif
 #if CUDART_VERSION >= 13000
   int d = cudaThreadSynchronize();  // want: FN-REMOVED
@@ -83,6 +83,48 @@ SNIPPETS = {
   int g = cudaThreadSynchronize();  // want: FN-REMOVED:latent
 #endif
 """,
+    "what holds where the build says nothing": """
+#ifndef WITH_HIP
+  int a = cudaThreadSynchronize();  // want: FN-REMOVED
+#else
+  int b = cudaThreadSynchronize();  // want: FN-REMOVED:latent
+#endif
+#if !defined(WITH_HIP) && CUDART_VERSION >= 13000
+  int c = cudaThreadSynchronize();  // want: FN-REMOVED
+#elif !WITH_HIP
+  int d = cudaThreadSynchronize();  // want: FN-REMOVED:latent
+#endif
+#if LEVEL > 2
+  int e = cudaThreadSynchronize();  // want: FN-REMOVED:latent
+#elif LEVEL == 2
+  int f = cudaThreadSynchronize();  // want: FN-REMOVED:latent
+#else
+  int g = cudaThreadSynchronize();  // want: FN-REMOVED
+#endif
+#ifdef WITH_HIP
+#undef BLOCKING
+#else
+#define BLOCKING
+#endif
+#ifdef BLOCKING
+  int h = cudaThreadSynchronize();  // want: FN-REMOVED
+#endif
+#define FAST
+#ifdef WITH_HIP
+#undef FAST
+#endif
+#ifdef FAST
+  int i = cudaThreadSynchronize();  // want: FN-REMOVED
+#endif
+""",
+    "guards of the toolkit's headers": """
+#ifdef __DRIVER_TYPES_H__
+  int a = cudaThreadSynchronize();  // want: FN-REMOVED
+#endif
+#ifdef _CUFFT_H_
+  int b = cudaThreadSynchronize();  // want: FN-REMOVED:latent
+#endif
+""",
     "compilers and platforms": """
 #ifdef __CUDACC__
   int a = cudaThreadSynchronize();  // want: FN-REMOVED
@@ -92,7 +134,7 @@ SNIPPETS = {
 #if defined(_WIN32) && defined(MINE)
   int c = cudaThreadSynchronize();  // want: FN-REMOVED:latent
 #elif __CUDA_ARCH__ >= 700
-  int d = cudaThreadSynchronize();  // want: FN-REMOVED:latent
+  int d = cudaThreadSynchronize();  // want: FN-REMOVED
 #endif
 """,
     "an include guard": """

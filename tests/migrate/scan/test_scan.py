@@ -74,6 +74,102 @@ cudaDeviceProp &current();
 #endif
 """,
     },
+    "macros that headers define in turn": {
+        "config.h": '#define GPU\n#ifdef MPI\n#include "mpi.h"\n#endif\n#undef OLD\n',
+        "mpi.h": "#define PARALLEL\n#define OLD\n",
+        "src/kernel.cu": '#include "../config.h"\n',
+        "src/a.cu": """
+#ifdef GPU
+  int before = cudaThreadSynchronize();  // want: FN-REMOVED:latent
+#endif
+#include "kernel.cu"
+#ifdef GPU
+  int a = cudaThreadSynchronize();  // want: FN-REMOVED
+#else
+  int b = cudaThreadSynchronize();
+#endif
+#ifdef PARALLEL
+  int c = cudaThreadSynchronize();  // want: FN-REMOVED:latent
+#else
+  int d = cudaThreadSynchronize();  // want: FN-REMOVED
+#endif
+#ifdef OLD
+  int e = cudaThreadSynchronize();
+#endif
+""",
+    },
+    "macros of headers that paste or call what they are given": {
+        "wrap.h": "#define PFN(symbol) pfn_##symbol\n#define CALL(f, ...) check(f(__VA_ARGS__))\n"
+        "#define CHECK(x) check(x)\n",
+        "a.cpp": """
+#include <cuda.h>
+#include "wrap.h"
+void f(CUcontext *c, CUdevice d) {
+  if (PFN(cuCtxCreate) == nullptr) return;
+  PFN(cuCtxCreate(c, 0, d));
+  CALL(cuCtxCreate, c, 0, d);  // want: FN-SIG
+  CALL(cuCtxCreate, c, nullptr, 0, d);
+  CHECK(cuCtxCreate(c, 0, d));  // want: FN-SIG
+  UNKNOWN(cuCtxCreate(c, 0, d));  // want: FN-SIG
+}
+""",
+    },
+    "headers that ask whether a library's was read before": {
+        "helper.h": """
+#ifdef _CUFFT_H_
+inline int old(int error) { return error == cudaDevAttrCooperativeMultiDeviceLaunch; }  // want: ENUM-REMOVED:latent
+#endif
+""",
+        "all.h": '#include "helper.h"\n',
+        "fft.cu": '#include <cufft.h>\n#include "all.h"  // want: ENUM-REMOVED\n',
+        "late.cu": '#include "helper.h"\n#include <cufft.h>\n',
+        "other.cu": '#include "helper.h"\n',
+    },
+    "the standard library's names that Thrust brought in": {
+        "lost.cu": """
+#include <thrust/sort.h>
+#include <stdio.h>
+using namespace std;
+int main() {
+  std::vector<int> v(3);  // want: INCLUDE-TRANSITIVE
+  std::sort(v.begin(), v.end());  // want: INCLUDE-TRANSITIVE
+  cout << std::min(1, 2);  // want: INCLUDE-TRANSITIVE
+}
+""",
+        "kept.cu": "#include <thrust/device_vector.h>\n#include <iostream>\nstd::vector<int> v;\n"
+        "void f() { std::cout << 1; }\n",
+        "own.cu": "#include <thrust/sort.h>\n#include <vector>\n#include <algorithm>\n"
+        "void f(std::vector<int> v) { std::sort(v.begin(), v.end()); }\n",
+        "third.cu": '#include <thrust/sort.h>\n#include "opencv2/core.hpp"\nstd::vector<int> v;\n',
+        "tree.h": "#include <vector>\n",
+        "through.cu": '#include <thrust/sort.h>\n#include "tree.h"\nstd::vector<int> v;\n',
+        "other.cu": "#include <cuda_runtime.h>\nint thrust; void f() { std::cout << 1; }\n",
+    },
+    "headers that some builds read": {
+        "hip.h": "#define __shfl_sync(m, v) cudaThreadSynchronize()  // want: FN-REMOVED:latent\n",
+        "mpi.h": "inline void f() { cudaThreadSynchronize(); }  // want: FN-REMOVED:latent\n",
+        "old.h": "inline void f() { cudaThreadSynchronize(); }  // want: FN-REMOVED:inactive\n",
+        "inner.h": "inline void f() { cudaThreadSynchronize(); }  // want: FN-REMOVED:latent\n",
+        "both.h": "inline void f() { cudaThreadSynchronize(); }  // want: FN-REMOVED\n",
+        "public.h": '#include "public.inl"\nvoid f();\n',
+        "public.inl": '#include "public.h"\ninline void f() { cudaThreadExit(); '
+        "cudaThreadSynchronize(); }  // want: FN-REMOVED\n",
+        "outer.h": '#include "inner.h"\n',
+        "a.cu": """
+#ifdef __HIPCC__
+#include "hip.h"
+#endif
+#ifdef WITH_MPI
+#include "mpi.h"
+#include "outer.h"
+#include "both.h"
+#endif
+#if CUDART_VERSION < 13000
+#include "old.h"
+#endif
+""",
+        "b.cu": '#include "both.h"\n',
+    },
     "headers are scanned themselves": {
         "a.h": """
 #ifndef A_H

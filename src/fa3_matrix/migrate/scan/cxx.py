@@ -8,17 +8,20 @@ from functools import partial
 
 from fa3_matrix.migrate.difference import Change, Difference
 from fa3_matrix.migrate.finding import Finding
+from fa3_matrix.migrate.rules import State
 from fa3_matrix.migrate.scan import includes, kernels, literals, macros, members, names
 from fa3_matrix.migrate.scan.declarations import Declarations
 from fa3_matrix.migrate.scan.expressions import Place
 from fa3_matrix.migrate.scan.facts import Facts, facts_of
-from fa3_matrix.migrate.scan.guards import Branch, Conditions, Definition, Directive
+from fa3_matrix.migrate.scan.guards import Definition
 from fa3_matrix.migrate.scan.index import Index, index_of
 from fa3_matrix.migrate.scan.lexing import pieces
 from fa3_matrix.migrate.scan.members import Member
+from fa3_matrix.migrate.scan.reach import LIBRARY_GUARDS, Reach, at_include, reads_before
 from fa3_matrix.migrate.scan.syntax import Syntax
-from fa3_matrix.migrate.scan.tree import SOURCE_SUFFIXES, Tree
-from fa3_matrix.migrate.scan.unit import HEADER_SUFFIXES, Unit, unit_of
+from fa3_matrix.migrate.scan.tree import HEADER_SUFFIXES, SOURCE_SUFFIXES, Tree
+from fa3_matrix.migrate.scan.unit import Unit, unit_of
+from fa3_matrix.migrate.scan.walk import read
 
 SUFFIXES = (*SOURCE_SUFFIXES, *HEADER_SUFFIXES)
 _TEMPLATES = (".in", ".jinja", ".j2", ".tmpl")  # of the suffixes above: config.h.in
@@ -54,20 +57,25 @@ class Analysis:
     partial: str | None = None
 
 
-def analyse(file: str, text: str, index: Index, tree: Tree | None = None) -> Analysis:
+def analyse(
+    file: str,
+    text: str,
+    index: Index,
+    tree: Tree | None = None,
+    given: frozenset[str] = frozenset(),
+) -> Analysis:
     """Everything about a file that can be told from it and from the headers that it includes.
 
     Args:
         file: relative name; text: contents; index: of the difference; tree: for its headers, or None.
+        given: macros that are defined before it.
     """
     analysis = Analysis(file)
     if file.endswith(_PTX):
         analysis.findings += literals.find_ptx(file, text, index)
         return analysis
-    unit = unit_of(
-        file, text, index, partial(_read_macros, file, text, tree, {file}) if tree else None
-    )
-    scan = _Scan(unit, analysis)
+    unit = unit_of(file, text, index, tree, given)
+    scan = _Scan(unit, analysis, tree)
     analysis.findings += includes.find(unit, tree.local(file) if tree else frozenset())
     analysis.findings += literals.find(unit)
     analysis.findings += kernels.find(unit, partial(_defines, file, tree))
@@ -85,8 +93,37 @@ def settle(
 ) -> Iterator[Finding]:
     """Findings of all files, with what files tell of each other.
 
-    That is types of fields, names that headers declare anew, and what the sources that read a header include.
+    That is types of fields, names that headers declare anew, what the sources that read a header include, and
+    in which builds a header is read at all.
     """
+    settled = _settled(analyses, index, tree)
+    if tree is None:
+        yield from settled
+        return
+    yield from map(Reach(tree, index).narrowed, settled)
+    for analysis in analyses:
+        yield from _after_libraries(analysis, index, tree)
+
+
+def _after_libraries(analysis: Analysis, index: Index, tree: Tree) -> Iterator[Finding]:
+    """What a header holds for sources that read a library's header ahead of it: told where they include it."""
+    header = analysis.file
+    latent = {f.name for f in analysis.findings if f.state is State.LATENT}
+    if not latent or not header.endswith(HEADER_SUFFIXES):
+        return
+    text = (read(tree.root / header) or b"").decode("utf-8", "replace")
+    for guard, library in LIBRARY_GUARDS.items():
+        sources = [u for u in tree.units(header) if reads_before(tree, u, library, header)]
+        if guard not in text or not sources:
+            continue
+        given = analyse(header, text, index, tree, frozenset((guard,)))
+        for finding in given.findings:
+            if finding.state is State.ACTIVE and finding.name in latent:
+                for source in sources:
+                    yield from at_include(finding, source, library, tree, index)
+
+
+def _settled(analyses: Sequence[Analysis], index: Index, tree: Tree | None) -> Iterator[Finding]:
     facts = Facts.merged(analysis.facts for analysis in analyses)
     by_file = {analysis.file: analysis for analysis in analyses}
     for analysis in analyses:
@@ -123,21 +160,6 @@ def _lost_in_units(finding: Finding, index: Index, tree: Tree) -> Finding | None
     return replace(finding, confidence="high") if units and len(lost) == len(units) else finding
 
 
-def _read_macros(
-    file: str,
-    text: str,
-    tree: Tree,
-    seen: set[str],
-    conditions: Conditions,
-    directive: Directive,
-    branch: Branch,
-    wanted: set[str],
-) -> None:
-    include = includes.include_of(text, directive)
-    if include is not None:
-        tree.read_macros(file, include.header, conditions, branch, wanted, seen)
-
-
 def _defines(file: str, tree: Tree | None, name: str) -> bool:
     """Whether a header that ``file`` reaches defines function ``name``."""
     if tree is None:
@@ -157,9 +179,10 @@ def _concerns_cuda(unit: Unit, outside: frozenset[str], tree: Tree | None) -> bo
 class _Scan:
     """The names of the difference in one file."""
 
-    def __init__(self, unit: Unit, analysis: Analysis) -> None:
+    def __init__(self, unit: Unit, analysis: Analysis, tree: Tree | None) -> None:
         self.unit = unit
         self.analysis = analysis
+        self._tree = tree
         self.definitions: dict[str, Definition] = {
             definition.name: definition
             for definition, branch in unit.guards.definitions
@@ -263,17 +286,24 @@ class _Scan:
             self._judge(word, names.use_at(word, offset, place))
 
     def _passed_to(self, place: Place) -> tuple[Definition, int] | None:
-        """The macro of this file that calls its argument at ``place``, and where its use begins."""
-        if len(place.path) < 3:
+        """The macro that calls or pastes its argument at ``place``, and where its use begins."""
+        path = place.path
+        if len(path) > 1 and path[-2].child_by_field_name("function") == path[-1]:
+            path = path[:-1]  # of ``PASTED(f(x))``: the call is the argument
+        if len(path) < 3 or path[-2].type != "argument_list":
             return None
-        call, arguments = place.path[-3], place.path[-2]
-        function = call.child_by_field_name("function")
-        if arguments.type != "argument_list" or function is None:
-            return None
-        definition = self.definitions.get(place.syntax.text(function))
+        function = path[-3].child_by_field_name("function")
+        definition = self._macro(place.syntax.text(function)) if function is not None else None
         if definition is None or not macros.calls_through(definition):
             return None
-        return definition, place.syntax.span(call)[0]
+        return definition, place.syntax.span(path[-3])[0]
+
+    def _macro(self, name: str) -> Definition | None:
+        """Of this file, or of a header that it reads."""
+        own = self.definitions.get(name)
+        if own is None and self._tree is not None:
+            return self._tree.definition(self.unit.file, name)
+        return own
 
     def _expansion(self, definition: Definition, start: int, words: set[str], outer: Place) -> None:
         used = macros.invocation_at(self.unit.code, definition, start)

@@ -13,6 +13,9 @@ from fa3_matrix.migrate.scan.preprocessor import Environment, Macro, Truth
 DIRECTIVE = re.compile(
     rb"^[ \t\f\v]*(?:\#|%:)[ \t]*(?P<word>[a-z_]*)(?P<rest>(?:\\\r?\n|[^\n])*)", re.MULTILINE
 )
+_FIRST = ("if", "ifdef", "ifndef")
+_FURTHER = ("elif", "elifdef", "elifndef")
+CONDITIONS = frozenset((*_FIRST, *_FURTHER))
 _DEFINITION = re.compile(r"\s*([A-Za-z_]\w*)(?:\(([^()]*)\))?(.*)", re.DOTALL)
 _NAME = re.compile(r"\s*([A-Za-z_]\w*)")
 _CONTINUATION = re.compile(r"\\\r?\n")
@@ -73,9 +76,9 @@ class Branch:
         """Of a finding in it; None where no compiler of interest sees it, as under ``#if 0``."""
         if self.dead:
             return None
-        if self.new in (Truth.TRUE, Truth.EITHER):
-            return State.ACTIVE
-        return State.LATENT if self.new is Truth.PROJECT else State.INACTIVE
+        if self.new is Truth.FALSE:
+            return State.INACTIVE
+        return State.LATENT if self.new is Truth.PROJECT else State.ACTIVE
 
 
 _ROOT = Branch(None, -1, 0, (), Truth.TRUE, Truth.TRUE, versioned=False)
@@ -216,14 +219,14 @@ class Guards:
         branch = self._root
         for index, directive in enumerate(self.directives):
             word = directive.word
-            if word in ("if", "ifdef", "ifndef"):
+            if word in _FIRST:
                 chain = _Chain(len(self._chains), branch)
                 self._chains.append([])
                 open_chains.append(chain)
                 branch = chain.branch(
                     _condition(directive), conditions, holds=index in include_guards
                 )
-            elif word in ("elif", "elifdef", "elifndef", "else") and open_chains:
+            elif word in (*_FURTHER, "else") and open_chains:
                 chain = open_chains[-1]
                 condition = None if word == "else" else _condition(directive)
                 branch = chain.branch(condition, conditions)
@@ -250,7 +253,7 @@ class Guards:
         included: Callable[[Directive, Branch], None],
     ) -> None:
         if directive.word == "define":
-            definition = _definition(directive)
+            definition = definition_of(directive)
             if definition:
                 conditions.define(definition, branch)
                 self.definitions.append((definition, branch))
@@ -326,7 +329,8 @@ def _plain(condition: str) -> tuple[str, bool]:
     return (match[1], False) if match else (text, True)
 
 
-def _definition(directive: Directive) -> Definition | None:
+def definition_of(directive: Directive) -> Definition | None:
+    """What a ``#define`` says; None: it is none of C."""
     match = _DEFINITION.match(directive.rest)
     if match is None:
         return None
@@ -351,7 +355,7 @@ def _include_guards(items: tuple[Directive, ...]) -> frozenset[int]:
         if first.word not in ("if", "ifndef") or second.word != "define":
             continue
         plain, value = _plain(_condition(first))
-        definition = _definition(second)
+        definition = definition_of(second)
         if value or definition is None or plain != f"defined({definition.name})":
             continue
         if not definition.body.strip() or (index == 0 and _closes_last(items)):

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from fa3_matrix.migrate.difference import Change
 from fa3_matrix.migrate.finding import Edit, Finding
 from fa3_matrix.migrate.rules import Severity
+from fa3_matrix.migrate.scan import standard
 from fa3_matrix.migrate.scan.guards import Directive
 from fa3_matrix.migrate.scan.preprocessor import Truth
+from fa3_matrix.migrate.scan.tree import INCLUDED
 from fa3_matrix.migrate.scan.unit import CUDA_SUFFIXES, Unit
-
-_PATH = re.compile(r"\s*(?:_next)?\s*([<\"])([^>\"\n]*)[>\"]")
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Include:
 
 def include_of(text: str, directive: Directive) -> Include | None:
     """The header that a directive names; None: a macro names it."""
-    match = _PATH.match(text, directive.rest_start, directive.end)
+    match = INCLUDED.match(text, directive.rest_start, directive.end)
     if match is None:
         return None
     return Include(match[2].strip(), match[1] == '"', match.span(2))
@@ -106,6 +106,8 @@ def lost(change: Change, reached: frozenset[str]) -> str | None:
         reached: headers of no file of the tree that the file includes, itself or through the tree.
     """
     if reached & {change.where, *change.brought_by}:
+        return None
+    if change.name.startswith("std::") and any(map(standard.may_bring, reached)):
         return None
     return "high" if reached & set(change.lost_from) else None
 

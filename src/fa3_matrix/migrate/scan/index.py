@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fa3_matrix.migrate.difference import Change, Difference
+from fa3_matrix.migrate.scan import standard
 
 # Kinds of changes whose names stand in code as identifiers.
 _IDENTIFIERS = frozenset(
@@ -65,6 +66,8 @@ def words_of(data: bytes) -> set[bytes]:
 
 def _rooted(change: Change, words: set[bytes]) -> bool:
     head, separator, _ = change.name.partition("::")
+    if head == "std":  # lost with headers of these
+        return not words.isdisjoint((b"thrust", b"cub"))
     return not separator or head not in _ROOTS or head.encode() in words
 
 
@@ -86,7 +89,7 @@ def _build(difference: Difference) -> Index:
     libraries: dict[str, Change] = {}
     architectures: dict[str, Change] = {}
     kernels: list[Change] = []
-    for change in difference.changes:
+    for change in (*difference.changes, *standard.changes(difference)):
         if change.rule in ("LINK-STUB", "LINK-HIDDEN"):
             kernels.append(change)
         elif change.kind == "header":

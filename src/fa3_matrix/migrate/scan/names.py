@@ -36,6 +36,8 @@ _COMMON = frozenset(
         "If",
     ]
 )
+# CUDA declares them outside of any namespace as well: an unqualified call finds those.
+_GLOBAL = frozenset(("max", "min"))
 _REACH = 240
 _RECORDS = ("struct_specifier", "class_specifier", "union_specifier")
 _WRAPPERS = ("template_function", "template_type", "template_method", "qualified_identifier")
@@ -74,6 +76,8 @@ def use_at(word: str, offset: int, place: Place) -> Use:
         lead = match[0].lstrip()
         qualifier = "".join(re.sub(rb"\btemplate\b", b"", lead).decode("ascii").split())
         first = start - len(lead)
+        if qualifier.startswith("::") and before[: -len(lead)].rstrip().endswith(b">"):
+            qualifier = f"<>{qualifier}"  # a member of a template: no name of the toolkit
     role, call = _role(place)
     shift = place.syntax.shift
     return Use(word, (first + shift, start + len(word) + shift), qualifier, role, place, call)
@@ -90,8 +94,9 @@ def _role(place: Place) -> tuple[str, "Node | None"]:
         elif kind == "field_designator" or parent.child_by_field_name("field") == child:
             return "member", None
         elif kind.endswith("_declarator") and kind != "abstract_pointer_declarator":
-            value = parent.child_by_field_name("value")
-            if child == value or child.type == "parameter_list":
+            # What a variable is made of, and how many an array has, is used, not declared.
+            used = [parent.child_by_field_name(field) for field in ("value", "size")]
+            if child in used or child.type == "parameter_list":
                 return "value", None
             child = parent
         else:
@@ -127,7 +132,7 @@ def meant(change: Change, use: Use) -> str | None:
     if entry is not None:
         return None  # declared here, or by a `using` that is a finding itself
     scope = change.name.rpartition("::")[0]
-    if scope not in use.place.namespaces():
+    if scope not in use.place.namespaces() or use.word in _GLOBAL:
         return None
     return "medium" if use.word in _COMMON else "high"
 

@@ -10,17 +10,25 @@ class Truth(IntEnum):
     """Of a condition; ``min`` is *and*, ``max`` is *or*."""
 
     FALSE = 0
-    PROJECT = 1  # a macro of the project decides
-    EITHER = 2  # compilers, passes or platforms decide: it holds in some build
-    TRUE = 3
+    PROJECT = 1  # it holds where the build defines a macro of the project
+    DEFAULT = 2  # it holds unless the build does
+    EITHER = 3  # compilers, passes or platforms decide: it holds in some build
+    TRUE = 4
 
     @property
     def negated(self) -> "Truth":
-        """Of the opposite: what is not known stays unknown."""
-        return {Truth.FALSE: Truth.TRUE, Truth.TRUE: Truth.FALSE}.get(self, self)
+        """Of the opposite."""
+        return _NEGATED[self]
 
 
-# An integer, or PROJECT or EITHER where it is not known.
+_NEGATED = {
+    Truth.FALSE: Truth.TRUE,
+    Truth.PROJECT: Truth.DEFAULT,
+    Truth.DEFAULT: Truth.PROJECT,
+    Truth.EITHER: Truth.EITHER,
+    Truth.TRUE: Truth.FALSE,
+}
+# An integer, or a truth where it is not known.
 Value = int | Truth
 
 
@@ -78,6 +86,8 @@ _EITHER = re.compile(
     r"|_M_\w+|__aarch64\w*|__arm\w*|__ARM\w*|__powerpc\w*|__PPC\w*|__cplusplus|__STDC\w*|__cpp_\w+|__SIZEOF\w*|__LP64__"
     r"|_?NDEBUG|_?DEBUG|__OPTIMIZE__|__has_\w+|__BYTE_ORDER\w*|__EXCEPTIONS|_OPENMP|__ELF__|_CCCL_\w+|_CPP\w*|__QNX\w*"
     r"|CUDA_API_PER_THREAD_DEFAULT_STREAM|__ANDROID__|__SANITIZE\w*|THRUST_\w+_SYSTEM\w*"
+    # Include guards of the toolkit's headers, by which files ask whether one was read before them.
+    r"|__(?:CUDA|DRIVER|DEVICE|VECTOR|TEXTURE|SURFACE|HOST|CHANNEL|BUILTIN|LIBRARY|NVRTC)\w*_H(?:PP)?__|__cuda_cuda_h__"
 )
 # Of another vendor's compilers, which read no header of CUDA.
 _FOREIGN = re.compile(r"__HIP\w*|HIP_VERSION\w*|__SYCL\w*|SYCL_LANGUAGE_VERSION|__MUSA\w*")
@@ -167,7 +177,8 @@ class Environment:
         if seen is Truth.TRUE:
             self.macros[name] = Macro("0", defined=Truth.FALSE)
         elif seen is not Truth.FALSE and self.defined(name) is not Truth.FALSE:
-            self.macros[name] = Macro(None, defined=seen, unknown=seen)
+            left = min(seen.negated, self.defined(name))
+            self.macros[name] = Macro(None, defined=left, unknown=left)
 
     def _expand(self, text: str) -> list[int | Truth | str]:
         """Tokens with macros replaced: integers, unknown values, operators."""
@@ -349,7 +360,7 @@ class _Expression:
             raise ConditionError(f"unexpected {token}")
         value = self._unary()
         if isinstance(value, Truth):
-            return value
+            return value.negated if token == "!" else value
         return {"!": int(not value), "-": -value, "+": value, "~": ~value}[token]
 
 
@@ -358,7 +369,9 @@ def _apply(operator: str, left: Value, right: Value) -> Value:
         truth = (min if operator == "&&" else max)(_truth(left), _truth(right))
         return {Truth.TRUE: 1, Truth.FALSE: 0}.get(truth, truth)
     if isinstance(left, Truth) or isinstance(right, Truth):
-        return min(value for value in (left, right) if isinstance(value, Truth))
+        unknown = min(value for value in (left, right) if isinstance(value, Truth))
+        # What a number that the build sets compares to is not known, and neither is that it does not.
+        return Truth.PROJECT if unknown is Truth.DEFAULT else unknown
     if operator in ("/", "%"):
         if right == 0:
             raise ConditionError("division by zero")

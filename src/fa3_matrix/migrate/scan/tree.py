@@ -1,4 +1,4 @@
-"""The headers of a tree: which files include which, and the macros made of a toolkit's version in them."""
+"""The headers of a tree: which files include which, and the macros that they define."""
 
 import re
 from collections import defaultdict
@@ -6,25 +6,42 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fa3_matrix.migrate.scan.guards import Branch, Conditions, Guards, directives
-from fa3_matrix.migrate.scan.lexing import lex
+from fa3_matrix.migrate.scan.guards import (
+    CONDITIONS,
+    Branch,
+    Conditions,
+    Definition,
+    Directive,
+    Guards,
+    definition_of,
+    directives,
+)
+from fa3_matrix.migrate.scan.lexing import lex, to_bytes
+from fa3_matrix.migrate.scan.preprocessor import Truth
 from fa3_matrix.migrate.scan.walk import read
 
 _INCLUDE = re.compile(rb"^[ \t]*#[ \t]*include(?:_next)?[ \t]*[<\"]([^>\"\n]+)[>\"]", re.MULTILINE)
-_VERSION = re.compile(
-    rb"^[ \t]*#.*\b(?:CUDA(?:RT)?_VERSION|__CUDACC_VER_\w+|(?:THRUST|CUB|CCCL)_\w*VERSION)\b",
+SOURCE_SUFFIXES = (".c", ".cc", ".cpp", ".cxx", ".c++", ".C", ".cu", ".mm")
+HEADER_SUFFIXES = (
+    *(".h", ".hh", ".hpp", ".hxx", ".h++", ".cuh"),
+    *(".inl", ".inc", ".ipp", ".tpp", ".txx"),
+)
+_DEFINE = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_][A-Za-z0-9_]*)", re.MULTILINE)
+# What follows `#include`; a macro may stand there instead.
+INCLUDED = re.compile(r"\s*(?:_next)?\s*([<\"])([^>\"\n]*)[>\"]")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+# The `#ifndef X`, `#define X` that a header begins with.
+_INCLUDE_GUARD = re.compile(
+    rb"[^#]*(?:^[ \t]*#[ \t]*pragma\b[^#]*)?^[ \t]*#[ \t]*(?:ifndef[ \t]+|if[ \t]+!defined[ \t]*\(?[ \t]*)"
+    rb"(?P<name>\w+)[^#]*^[ \t]*#[ \t]*define[ \t]+(?P=name)[ \t\r]*$",
     re.MULTILINE,
 )
-SOURCE_SUFFIXES = (".c", ".cc", ".cpp", ".cxx", ".c++", ".C", ".cu", ".mm")
-_DEFINE = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_][A-Za-z0-9_]*)", re.MULTILINE)
-_WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True)
 class Header:
-    """``includes``: as written; ``cuda``: the word stands in it.
-
-    ``defines``: its macros, if its directives have to do with a toolkit's version.
+    """``includes``: as written; ``cuda``: the word stands in it; ``defines``: its macros,
+    without that which keeps it from being read twice.
     """
 
     includes: tuple[str, ...]
@@ -50,7 +67,8 @@ class Tree:
         self._reached: dict[str, frozenset[str]] = {}
         self._outside: dict[str, frozenset[str]] = {}
         self._units: dict[str, list[str]] | None = None
-        self._definers: dict[str, tuple[str, ...]] = {}
+        self._includers: dict[str, list[str]] | None = None
+        self._definers: dict[str, set[str]] = defaultdict(set)
         self._directives: dict[str, bytes] = {}
 
     def resolve(self, file: str, header: str) -> str | None:
@@ -91,9 +109,12 @@ class Tree:
     def remember(self, file: str, data: bytes) -> Header:
         """Of ``data``, the contents of ``file``, so that it is not read again."""
         names = tuple(match.decode("utf-8", "replace") for match in _INCLUDE.findall(data))
-        defines: frozenset[str] = frozenset()
-        if _VERSION.search(data):
-            defines = frozenset(match.decode("ascii") for match in _DEFINE.findall(data))
+        defines = frozenset(match.decode("ascii") for match in _DEFINE.findall(data))
+        guard = _INCLUDE_GUARD.match(data)
+        if guard:
+            defines -= {guard["name"].decode("ascii")}
+        for macro in defines:
+            self._definers[macro].add(file)
         known = Header(names, b"cuda" in data, defines)
         self._headers[file] = known
         return known
@@ -136,6 +157,18 @@ class Tree:
                         self._units[reached].append(file)
         return tuple(self._units.get(header, ()))
 
+    def includers(self, header: str) -> tuple[str, ...]:
+        """Files that include ``header`` themselves; all code of the tree is read for it, once."""
+        if self._includers is None:
+            self._includers = defaultdict(list)
+            for file in sorted(self._files):
+                if file.endswith((*SOURCE_SUFFIXES, *HEADER_SUFFIXES)):
+                    for name in self.header(file).includes:
+                        target = self.resolve(file, name)
+                        if target is not None and target != file:
+                            self._includers[target].append(file)
+        return tuple(dict.fromkeys(self._includers.get(header, ())))
+
     def local(self, file: str) -> frozenset[str]:
         """Includes of ``file``, as written, that the tree answers."""
         names = self.header(file).includes
@@ -147,46 +180,74 @@ class Tree:
         name: str,
         conditions: Conditions,
         branch: Branch,
-        wanted: set[str],
-        seen: set[str],
+        wanted: frozenset[str],
+        seen: set[tuple[str, Truth]],
     ) -> None:
         """Take in macros of the headers that ``#include`` of ``name`` in ``file`` reads, in ``branch``.
 
-        Of headers whose directives have to do with a toolkit's version, and that define what is
-        ``wanted``: the words of the conditions that ask. ``seen``: headers that were read; grows.
+        Of headers through which something ``wanted`` is defined: the words of the conditions that ask.
+        ``seen``: headers that were read, and how surely; grows.
         """
         target = self.resolve(file, name)
-        if target is not None and not branch.dead:
-            self._read_macros(target, conditions, branch, wanted, seen)
+        if target is None or branch.dead or (target, branch.new) in seen:
+            return
+        if not self._leads_to(target, wanted):
+            return
+        seen.add((target, branch.new))
+        code = self._directives_of(target)
+        wanted = self._with_what_decides(code, self.header(target).defines & wanted, wanted)
 
-    def _read_macros(
-        self, header: str, conditions: Conditions, branch: Branch, wanted: set[str], seen: set[str]
-    ) -> None:
-        for other in self._defining(header):
-            if other in seen or wanted.isdisjoint(self.header(other).defines):
-                continue
-            seen.add(other)
-            code = self._directives_of(other)
-            words = {word.decode("ascii") for word in _WORD.findall(code)}
-            self._read_macros(other, conditions, branch, words, seen)  # what its macros are made of
-            Guards(code, conditions, around=branch)
+        def included(directive: Directive, inner: Branch) -> None:
+            path = INCLUDED.match(directive.rest)
+            if path:
+                self.read_macros(target, path[2].strip(), conditions, inner, wanted, seen)
 
-    def _defining(self, header: str) -> tuple[str, ...]:
-        """Of what ``header`` reaches, and of itself, what defines macros that have to do with a version."""
-        known = self._definers.get(header)
-        if known is None:
-            files = (*sorted(self.reached(header)), header)
-            known = tuple(file for file in files if self.header(file).defines)
-            self._definers[header] = known
-        return known
+        Guards(code, conditions, included, around=branch)
+
+    def _with_what_decides(
+        self, code: bytes, found: frozenset[str], wanted: frozenset[str]
+    ) -> frozenset[str]:
+        """``wanted``, and what the macros ``found`` in ``code`` are made of, and whether they are defined at all."""
+        if not found:
+            return wanted
+        asked: set[str] = set()
+        for directive in directives(code):
+            definition = definition_of(directive) if directive.word == "define" else None
+            if definition is not None and definition.name in found:
+                asked.update(_WORD.findall(definition.body))
+            elif directive.word in CONDITIONS:
+                asked.update(_WORD.findall(directive.rest))
+        return wanted | asked
+
+    def definition(self, file: str, name: str) -> Definition | None:
+        """Of the macro ``name`` in the headers that ``file`` reaches; None: there is none, or they disagree."""
+        found: dict[str, Definition] = {}
+        for header in sorted(self.reached(file) & self._definers.get(name, frozenset())):
+            for directive in directives(self._directives_of(header)):
+                given = definition_of(directive) if directive.word == "define" else None
+                if given is not None and given.name == name:
+                    found[given.body] = given
+        return found.popitem()[1] if len(found) == 1 else None
+
+    def _leads_to(self, header: str, wanted: frozenset[str]) -> bool:
+        """Whether ``header``, or what it reaches, defines one of ``wanted``."""
+        reached = self.reached(header)
+        return any(
+            header in files or not reached.isdisjoint(files)
+            for files in map(self._definers.get, wanted)
+            if files
+        )
 
     def _directives_of(self, file: str) -> bytes:
-        """The directives of a header alone."""
+        """The directives of a header alone, as `lex` has them, but with the paths of its includes."""
         known = self._directives.get(file)
         if known is None:
             text = (read(self.root / file) or b"").decode("utf-8", "replace")
-            code = lex(text).code
-            lines = (code[directive.start : directive.end] for directive in directives(code))
+            code, written = lex(text).code, to_bytes(text)
+            lines = (
+                (written if directive.word == "include" else code)[directive.start : directive.end]
+                for directive in directives(code)
+            )
             known = self._directives[file] = b"\n".join(lines)
         return known
 

@@ -2,34 +2,28 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 from fa3_matrix.migrate.difference import Change, Difference
 from fa3_matrix.migrate.finding import Edit, Finding
 from fa3_matrix.migrate.rules import Severity, State
-from fa3_matrix.migrate.scan.guards import Branch, Conditions, Directive, Guards, directives
+from fa3_matrix.migrate.scan.guards import (
+    CONDITIONS,
+    Branch,
+    Conditions,
+    Directive,
+    Guards,
+    directives,
+)
 from fa3_matrix.migrate.scan.index import Index
 from fa3_matrix.migrate.scan.lexing import Lexed, lex
-from fa3_matrix.migrate.scan.preprocessor import Environment, toolkit_macros
+from fa3_matrix.migrate.scan.preprocessor import Environment, Macro, Truth, toolkit_macros
 from fa3_matrix.migrate.scan.source import Source
+from fa3_matrix.migrate.scan.tree import HEADER_SUFFIXES, INCLUDED, Tree
 
 # What nvcc compiles; other files with CUDA's own syntax go to it as well.
 CUDA_SUFFIXES = (".cu", ".cuh")
-HEADER_SUFFIXES = (
-    ".h",
-    ".hh",
-    ".hpp",
-    ".hxx",
-    ".h++",
-    ".cuh",
-    ".inl",
-    ".inc",
-    ".ipp",
-    ".tpp",
-    ".txx",
-)
 _QUERY = re.compile(
     rb"\bcudaGetDeviceProperties(?:_v2)?\s*\(\s*&?\s*([A-Za-z_][^,;()\[\]]*)(?:\[[^\]]*\]\s*)?,"
 )
@@ -135,22 +129,30 @@ def unit_of(
     file: str,
     text: str,
     index: Index,
-    included: Callable[[Conditions, Directive, Branch, set[str]], None] | None = None,
+    tree: Tree | None = None,
+    given: frozenset[str] = frozenset(),
 ) -> Unit:
-    """Read ``text``.
-
-    ``included``: reads the macros of a header of the tree, where there is one, by the words of ``text``'s conditions.
-    """
+    """Read ``text``; of ``tree`` the macros of the headers that it includes; ``given``: what is defined before it."""
     gone = {
         name: not any(change.rule == "HDR-REMOVED" for change in changes)
         for name, changes in index.headers.items()
     }
     conditions = conditions_of(index.difference, gone)
+    for name in given:
+        conditions.new.macros[name] = conditions.old.macros[name] = Macro("1")
     lexed = lex(text)
-    if included is None:
+    if tree is None:
         guards = Guards(lexed.code, conditions)
     else:
-        asked = (d.rest for d in directives(lexed.code) if d.word not in ("include", "pragma"))
-        words = {word for rest in asked for word in re.findall(r"\w+", rest)}
-        guards = Guards(lexed.code, conditions, lambda d, b: included(conditions, d, b, words))
+        asked = (d.rest for d in directives(lexed.code) if d.word in (*CONDITIONS, "define"))
+        words = frozenset(word for rest in asked for word in re.findall(r"\w+", rest))
+        seen: set[tuple[str, Truth]] = set()
+
+        def included(directive: Directive, branch: Branch) -> None:
+            # In the text, since `lex` blanks what stands in quotes.
+            header = INCLUDED.match(text, directive.rest_start, directive.end)
+            if header:
+                tree.read_macros(file, header[2].strip(), conditions, branch, words, seen)
+
+        guards = Guards(lexed.code, conditions, included)
     return Unit(Source(file, text, index.difference), index, lexed, guards)
