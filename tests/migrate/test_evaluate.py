@@ -11,10 +11,10 @@ from scipy import stats
 from fa3_matrix import toolkits
 from fa3_matrix.errors import Fa3Error, ToolkitError
 from fa3_matrix.migrate import evaluate
-from fa3_matrix.migrate.evaluate import Compilers, Kept, Label, Quality, Rate, Verdict
-from fa3_matrix.migrate.prove import Diagnostic, Unit
+from fa3_matrix.migrate.evaluate import Quality, Rate, Verdict
+from fa3_matrix.migrate.labels import Compilers, Label
+from fa3_matrix.migrate.prove import Diagnostic
 from fa3_matrix.migrate.rules import Severity, State
-from fa3_matrix.migrate.scan.tree import Tree
 from fa3_matrix.toolkits import ToolkitRoot
 
 from .small_difference import finding
@@ -96,6 +96,19 @@ def test_findings_count_where_the_unit_reads_their_file(
     assert evaluate.judge("unit", label, [finding(file=file)]).verdict is verdict
 
 
+def test_a_header_that_only_host_compilers_miss_is_no_finding_of_nvccs_units(
+    tmp_path: Path,
+) -> None:
+    moved = finding("HDR-MOVED", file="b.h", line=4, name="thrust/")
+    assert evaluate.judge("c.cu", CLEAN, [moved]).verdict is Verdict.QUIET
+    assert evaluate.judge("c.cpp", CLEAN, [moved]).verdict is Verdict.ALARM
+    assert list(evaluate.places_of([("c.cu", CLEAN)], [moved], tmp_path)) == []
+    missing = _error("b.h:4:10: fatal error: thrust/pair.h: No such file", ("b.h", 4))
+    broken = Label(True, "", (missing,), frozenset({"a.cpp", "b.h"}))
+    places = evaluate.places_of([("c.cu", CLEAN), ("a.cpp", broken)], [moved], tmp_path)
+    assert [(p.file, p.line, p.verdict) for p in places] == [("b.h", 4, Verdict.HIT)]
+
+
 def test_places_are_those_of_errors_and_of_findings(tmp_path: Path) -> None:
     inside = _error("cub.h(9): error: no", ("/cuda/cub.h", 9), ("b.h", 7))
     undefined = _error('a.cu(20): error: identifier "cudaThreadExit" is undefined', ("a.cu", 20))
@@ -107,7 +120,8 @@ def test_places_are_those_of_errors_and_of_findings(tmp_path: Path) -> None:
         finding("FN-SIG", file="c.cu", line=1, name="cudaMemAdvise"),
         finding("FN-SIG", file="unread.cu", line=1, name="cudaMemAdvise"),
     ]
-    places = list(evaluate.places_of([broken, CLEAN], findings, tmp_path))
+    labels = [("a.cu", broken), ("c.cu", CLEAN)]
+    places = list(evaluate.places_of(labels, findings, tmp_path))
     assert [(p.file, p.line, p.verdict) for p in places] == [
         ("b.h", 7, Verdict.HIT),
         ("a.cu", 20, Verdict.HIT),
@@ -118,18 +132,44 @@ def test_places_are_those_of_errors_and_of_findings(tmp_path: Path) -> None:
     assert places[-1].says == "a.cu(3): error: x"
 
 
+def test_what_comes_after_a_missing_header_is_not_judged(tmp_path: Path) -> None:
+    missing = _error("a.cu:3:10: fatal error: thrust/gone.h: No such file", ("a.cu", 3))
+    stopped = Label(True, "", (missing,), frozenset({"a.cu", "b.h"}))
+    found = [finding("HDR-REMOVED", file="a.cu", line=3), finding(file="b.h", line=9)]
+    places = list(evaluate.places_of([("a.cu", stopped)], found, tmp_path))
+    assert [(p.file, p.line, p.verdict) for p in places] == [("a.cu", 3, Verdict.HIT)]
+    both = evaluate.places_of([("a.cu", stopped), ("c.cu", CLEAN)], found, tmp_path)
+    assert [p.verdict for p in both] == [Verdict.HIT, Verdict.ALARM]
+
+
+def test_errors_that_follow_from_one_that_is_found_are_none_of_their_own(tmp_path: Path) -> None:
+    text = "thrust::tuple<int> a;\nthrust::tuple<int> b;\ncub::Max\n  c(1);\nint d = c(2) + e;\n"
+    (tmp_path / "a.cu").write_text(text)
+    errors = (
+        _error('a.cu(1): error: namespace "thrust" has no member "tuple"', ("a.cu", 1)),
+        _error('a.cu(2): error: explicit type is missing ("int" assumed)', ("a.cu", 2)),
+        _error('a.cu(3): error: namespace "cub" has no member "Max"', ("a.cu", 3)),
+        _error('a.cu(5): error: identifier "c" is undefined', ("a.cu", 5)),
+        _error('a.cu(6): error: identifier "e" is undefined', ("a.cu", 6)),
+    )
+    broken = Label(True, "", errors, frozenset({"a.cu"}))
+    found = [
+        finding("INCLUDE-TRANSITIVE", line=1, name="thrust::tuple"),
+        finding("CCCL-REMOVED", line=3, name="cub::Max"),
+    ]
+    places = list(evaluate.places_of([("a.cu", broken)], found, tmp_path))
+    assert [(p.line, p.verdict) for p in places] == [
+        (1, Verdict.HIT),
+        (3, Verdict.HIT),
+        (6, Verdict.MISS),
+    ]
+
+
 def test_what_compiling_cannot_show_is_not_judged() -> None:
     assert evaluate.is_judged(finding())
     assert not evaluate.is_judged(finding("SONAME"))
     assert not evaluate.is_judged(finding(state=State.LATENT))
     assert not evaluate.is_judged(finding("HDR-MOVED", severity=Severity.INFO))
-
-
-def test_a_rule_for_make_names_the_files_of_the_tree(tmp_path: Path) -> None:
-    rule = (
-        f"unit.o: {tmp_path}/a.cu \\\n  ./b.h {tmp_path}/x/../c\\ d.h \\\n /usr/include/stdio.h\n"
-    )
-    assert evaluate.depends_on(rule, tmp_path) == {"a.cu", "b.h", "c d.h"}
 
 
 @given(st.lists(st.sampled_from(Verdict)))
@@ -152,31 +192,6 @@ def test_the_interval_is_clopper_and_pearsons() -> None:
     )
     assert Rate(0, 0).interval is None
     assert str(Rate(0, 0)) == "-"
-
-
-def test_labels_are_kept_until_something_that_they_depend_on_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = _written(tmp_path / "tree")
-    compiled: list[str] = []
-
-    def label(unit: Unit, root: Path, compilers: Compilers) -> Label:  # noqa: ARG001
-        compiled.append(unit.file)
-        return BROKEN
-
-    monkeypatch.setattr(evaluate, "label", label)
-    here = ToolkitRoot("12.4", tmp_path, "system")
-    unit = Unit("broken.cu", ("-Iinc",), cuda=True)
-
-    def ask() -> Label:
-        tree = Tree(root, frozenset(TREE))
-        return Kept(tmp_path / "labels", tree, Compilers(here, here)).label(unit)
-
-    assert ask() == ask() == BROKEN
-    assert len(compiled) == 1
-    (root / "inc/old.h").write_text("// nothing\n")
-    assert ask() == BROKEN
-    assert len(compiled) == 2
 
 
 def test_the_report_and_the_table_agree() -> None:

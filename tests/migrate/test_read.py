@@ -77,12 +77,22 @@ def test_cccl_names_headers_and_what_they_bring_in(toolkit: Toolkits) -> None:
         *names
     }
     assert not any("secret" in name for name in names)
+    internals = {name.name: name for name in cccl.internals}
+    assert {"thrust::detail", "thrust::detail::secret"} == internals.keys()
+    assert internals["thrust::detail::secret"].declared_in == ("thrust/pair.h",)
     assert names["thrust::pair"].template_parameters == (2, 2)
     assert names["cub::DeviceReduce::Sum"].signatures[0].arities == range(2, 4)
     assert cccl.visible_from(names["thrust::pair"]) == {"thrust/pair.h", "thrust/vector.h"}
     assert cccl.visible_from(names["thrust::vector"]) == {"thrust/vector.h"}
     assert [macro.name for macro in cccl.macros] == ["THRUST_NODISCARD", "THRUST_VERSION"]
     assert cccl.host_folders == ("thrust",)
+
+
+def test_internal_headers_are_apart(toolkit: Toolkits) -> None:
+    cccl = toolkit({"thrust/detail/secret.h": "#pragma once\n"}).cccl
+    assert cccl is not None
+    assert cccl.internal_headers == ("thrust/detail/secret.h",)
+    assert "thrust/detail/secret.h" not in cccl.headers
 
 
 def test_cccl_in_a_folder_of_its_own_is_found(toolkit: Toolkits) -> None:

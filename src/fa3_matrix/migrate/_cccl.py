@@ -1,4 +1,4 @@
-"""Reads Thrust, CUB and libcu++: their public names, and what each public header brings in."""
+"""Reads Thrust, CUB and libcu++: their names, and what each public header brings in."""
 
 import re
 from collections.abc import Iterator
@@ -25,15 +25,17 @@ def read_cccl(tree: Tree) -> Cccl:
     readable = {header: closure for header, closure in closures.items() if closure is not None}
     source = "".join(f"#include <{header}>\n" for header in readable)
     declarations = Declarations(parse(source, tree.clang_arguments), tree.cccl_header)
-    names = _Names(declarations)
+    names = _Names(declarations).all()
     return Cccl(
         version=_version(tree),
         include=tree.cccl_folder,
         host_folders=tree.host_folders,
         headers=tree.cccl_headers,
-        names=names.all(),
+        names=names,
         macros=_macros(declarations, tree.defined(source)),
-        closures=_declaring(readable, names.all()),
+        closures=_declaring(readable, names),
+        internals=_internals(declarations, {name.name for name in names}),
+        internal_headers=tree.internal_cccl_headers,
     )
 
 
@@ -67,30 +69,59 @@ def _declaring(
     }
 
 
+def _kinds(declarations: Declarations) -> dict[Any, str]:
+    """What a model calls a cursor's kind."""
+    kinds = declarations.kinds
+    return {
+        kinds.CLASS_TEMPLATE: "type",
+        kinds.CLASS_DECL: "type",
+        kinds.STRUCT_DECL: "type",
+        kinds.UNION_DECL: "type",
+        kinds.ENUM_DECL: "type",
+        kinds.TYPEDEF_DECL: "type",
+        kinds.TYPE_ALIAS_DECL: "type",
+        kinds.TYPE_ALIAS_TEMPLATE_DECL: "type",
+        kinds.FUNCTION_DECL: "function",
+        kinds.FUNCTION_TEMPLATE: "function",
+        kinds.VAR_DECL: "variable",
+        kinds.UNEXPOSED_DECL: "variable",
+        kinds.NAMESPACE: "namespace",
+        kinds.NAMESPACE_ALIAS: "namespace",
+        kinds.USING_DECLARATION: "using",
+        kinds.CONCEPT_DECL: "concept",
+    }
+
+
+# Declared for every compiler but clang, which reads the headers here.
+_NOT_FOR_CLANG = ("cuda::std::__move_if_noexcept_result_t",)
+
+
+def _internals(declarations: Declarations, public: set[str]) -> tuple[CcclName, ...]:
+    """Names that are not ``public``."""
+    kinds = _kinds(declarations)
+    skipped = public.union(_NOT_FOR_CLANG)
+    found: dict[str, tuple[str, set[str]]] = {}
+    for name, header, cursor in declarations.walk(internals=True):
+        own = name.rpartition("::")[2]
+        kind = kinds.get(cursor.kind)
+        named = own.isidentifier() and not own.startswith("operator")
+        ours = name.partition("::")[0] in _LIBRARIES and not header.endswith(_FORWARD_ONLY)
+        member = cursor.semantic_parent != cursor.lexical_parent  # defined outside of its class
+        if kind and named and ours and not member and name not in skipped:
+            found.setdefault(name, (kind, set()))[1].add(header)
+    return tuple(
+        CcclName(name, kind, tuple(sorted(headers)))
+        for name, (kind, headers) in sorted(found.items())
+    )
+
+
 class _Names:
-    """Gathers the declarations of each name: templates, specialisations, overloads, forward declarations."""
+    """Gathers the declarations of each public name: templates, specialisations, overloads, forward declarations."""
 
     def __init__(self, declarations: Declarations) -> None:
         self._read = declarations
         kinds = declarations.kinds
-        self._kinds = {
-            kinds.CLASS_TEMPLATE: "type",
-            kinds.CLASS_DECL: "type",
-            kinds.STRUCT_DECL: "type",
-            kinds.UNION_DECL: "type",
-            kinds.ENUM_DECL: "type",
-            kinds.TYPEDEF_DECL: "type",
-            kinds.TYPE_ALIAS_DECL: "type",
-            kinds.TYPE_ALIAS_TEMPLATE_DECL: "type",
-            kinds.FUNCTION_DECL: "function",
-            kinds.FUNCTION_TEMPLATE: "function",
-            kinds.VAR_DECL: "variable",
-            kinds.UNEXPOSED_DECL: "variable",
-            kinds.NAMESPACE: "namespace",
-            kinds.NAMESPACE_ALIAS: "namespace",
-            kinds.USING_DECLARATION: "using",
-            kinds.CONCEPT_DECL: "concept",
-        }
+        self._kinds = _kinds(declarations)
         self._templates = (kinds.CLASS_TEMPLATE, kinds.TYPE_ALIAS_TEMPLATE_DECL)
         self._found: dict[str, list[tuple[str, str, Any]]] = {}
         self._members: dict[str, list[tuple[str, Signature, str | None]]] = {}

@@ -99,11 +99,13 @@ class Declarations:
             if cursor.kind == self.kinds.MACRO_DEFINITION and (header := self.header_of(cursor)):
                 yield cursor.spelling, header, cursor
 
-    def walk(self) -> Iterator[tuple[str, str, Cursor]]:
-        """Qualified name, header and cursor of each declaration of a namespace, internal ones left out."""
-        yield from self._walk(self._unit.cursor, "")
+    def walk(self, *, internals: bool = False) -> Iterator[tuple[str, str, Cursor]]:
+        """Qualified name, header and cursor of each declaration of a namespace; of internal ones if asked."""
+        yield from self._walk(self._unit.cursor, "", internals)
 
-    def _walk(self, parent: Cursor, prefix: str) -> Iterator[tuple[str, str, Cursor]]:
+    def _walk(
+        self, parent: Cursor, prefix: str, internals: bool
+    ) -> Iterator[tuple[str, str, Cursor]]:
         kinds = self.kinds
         children = list(parent.get_children())
         # `namespace v1 {...} using namespace v1;` is how some headers spell an inline namespace.
@@ -122,16 +124,16 @@ class Declarations:
                 continue
             # A variable template has no kind of its own: it is an unexposed declaration with a name.
             if kind in (kinds.LINKAGE_SPEC, kinds.UNEXPOSED_DECL) and not cursor.spelling:
-                yield from self._walk(cursor, prefix)
+                yield from self._walk(cursor, prefix, internals)
                 continue
             name = cursor.spelling
             if kind == kinds.NAMESPACE:
                 inline = self._library.clang_Cursor_isInlineNamespace(cursor)
                 if inline or (prefix and name in opened):
-                    yield from self._walk(cursor, prefix)
-                elif name and not _INTERNAL.search(name):
+                    yield from self._walk(cursor, prefix, internals)
+                elif name and (internals or not _INTERNAL.search(name)):
                     yield prefix + name, header, cursor
-                    yield from self._walk(cursor, f"{prefix}{name}::")
+                    yield from self._walk(cursor, f"{prefix}{name}::", internals)
                 continue
             yield prefix + name, header, cursor
 

@@ -12,6 +12,8 @@ from fa3_matrix.toolkits import clean_environment
 _CCCL_FOLDERS = ("thrust", "cub", "cuda", "nv")
 # libdevice's and the compiler's own; and nvPTXCompiler.h belongs to a component that may or may not be installed.
 _NOT_PUBLIC = re.compile(r"^crt/|(^|/)details?/|^__init__|^nvPTXCompiler\.h$|/impl/")
+# Of CCCL.
+_PRIVATE_HEADER = re.compile(r"/(__|detail/|internal/|impl/|specializations/|dispatch/|omp/|tbb/)")
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,15 @@ class Tree:
     @cached_property
     def cccl_headers(self) -> tuple[str, ...]:
         """Public headers of CCCL."""
+        return tuple(h for h in self._all_cccl_headers if not _PRIVATE_HEADER.search(h))
+
+    @cached_property
+    def internal_cccl_headers(self) -> tuple[str, ...]:
+        """Those that are not public."""
+        return tuple(h for h in self._all_cccl_headers if _PRIVATE_HEADER.search(h))
+
+    @cached_property
+    def _all_cccl_headers(self) -> tuple[str, ...]:
         base = self.root / self.cccl_folder
         found = {
             str(path.relative_to(base))
@@ -93,8 +104,7 @@ class Tree:
             for path in (base / folder).rglob("*")
             if path.is_file() and path.suffix in ("", ".h", ".cuh")
         }
-        private = re.compile(r"/(__|detail/|internal/|impl/|specializations/|dispatch/|omp/|tbb/)")
-        return tuple(sorted(header for header in found if not private.search(header)))
+        return tuple(sorted(found))
 
     @cached_property
     def libraries(self) -> tuple[Path, ...]:

@@ -13,6 +13,7 @@ from fa3_matrix.migrate.behaviour import rows as behaviour_rows
 from fa3_matrix.migrate.difference import BrokenCall, Change, Difference
 from fa3_matrix.migrate.model import Cccl, CcclName, Function, Model, Record, Signature
 from fa3_matrix.migrate.remedies import remedied
+from fa3_matrix.migrate.standard import standard_rows
 
 _SUFFIX = re.compile(r"^(\w+?)_v\d+$")
 _NO_CCCL = "none"
@@ -31,6 +32,8 @@ def compute(old: Model, new: Model, between: Sequence[Model] = ()) -> Difference
         for change in _changes(old, new)
     ]
     changes += behaviour_rows(old.cuda, new.cuda)
+    if old.cccl and new.cccl:
+        changes += standard_rows(old.cccl.version, new.cccl.version)
     return Difference(
         old.cuda,
         new.cuda,
@@ -199,7 +202,10 @@ def _headers(old: Model, new: Model) -> Iterator[Change]:
         yield Change("HDR-REMOVED", header, "header", header, None, "include", None)
     if not (old.cccl and new.cccl):
         return
-    for header in sorted({*old.cccl.headers} - {*new.cccl.headers}):
+    gone = {*old.cccl.headers} - {*new.cccl.headers, *new.cccl.internal_headers}
+    if new.cccl.internal_headers:
+        gone |= {*old.cccl.internal_headers} - {*new.cccl.headers, *new.cccl.internal_headers}
+    for header in sorted(gone):
         yield Change("HDR-REMOVED", header, "header", header, None, old.cccl.include, None)
     for folder in sorted({*old.cccl.host_folders} - {*new.cccl.host_folders}):
         places = old.cccl.include, new.cccl.include
@@ -283,22 +289,29 @@ def _host_compilers(old: Model, new: Model) -> Iterator[Change]:
 
 
 def _cccl(old: Cccl, new: Cccl) -> Iterator[Change]:
+    yield from _cccl_removed(old, new)
     after = {name.name: name for name in new.names}
-    removed: set[str] = set()
     for name in old.names:
-        outer = name.name.rpartition("::")[0]
-        successor = after.get(name.name)
-        if successor is None:
-            removed.add(name.name)
-            if outer not in removed:
-                where = name.declared_in[0]
-                yield Change("CCCL-REMOVED", name.name, "cccl", where, None, name.kind, None)
-            continue
-        yield from _cccl_changes(name, successor, old, new)
+        if successor := after.get(name.name):
+            yield from _cccl_changes(name, successor, old, new)
     macros = {macro.name for macro in new.macros}
     for macro in old.macros:
         if macro.name not in macros:
             yield Change("MACRO-REMOVED", macro.name, "macro", macro.header, None, "", None)
+
+
+def _cccl_removed(old: Cccl, new: Cccl) -> Iterator[Change]:
+    """Names that are gone; of a class or namespace that is gone as a whole, that alone."""
+    before = {name.name: (name, "cccl") for name in old.names}
+    if new.internals:
+        before |= {name.name: (name, "cccl-internal") for name in old.internals}
+    kept = {name.name for name in (*new.names, *new.internals)}
+    removed: set[str] = set()
+    for key in sorted(before.keys() - kept):
+        removed.add(key)
+        name, kind = before[key]
+        if key.rpartition("::")[0] not in removed:
+            yield Change("CCCL-REMOVED", key, kind, name.declared_in[0], None, name.kind, None)
 
 
 def _cccl_changes(name: CcclName, successor: CcclName, old: Cccl, new: Cccl) -> Iterator[Change]:

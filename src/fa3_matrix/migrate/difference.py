@@ -46,7 +46,8 @@ class Change:
         name: as source code spells it: ``cudaThreadExit``, ``cudaDeviceProp::clockRate``, ``thrust/optional.h``,
             ``sm_70``, ``cub::Max``.
         kind: "function" | "field" | "type" | "enumerator" | "macro" | "header" | "cccl" | "cccl-template" |
-            "arch" | "flag" | "library" | "module" | "wheel" | "behaviour" | "host-compiler" | "image".
+            "cccl-internal" (a name that CCCL keeps to itself) | "arch" | "flag" | "library" | "module" | "wheel" |
+            "behaviour" | "host-compiler" | "image".
         where: the header (or library) that declares it, relative to its include root.
         since: the first toolkit release known to have the change ("13.0"), or None where only the ends are known.
         old, new: how it was and is (signature, value, size); None: not there.

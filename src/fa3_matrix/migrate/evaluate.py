@@ -8,7 +8,6 @@ compiler read for it. Labels are kept, so that a second run goes on where the fi
 
 import argparse
 import dataclasses
-import hashlib
 import re
 import sys
 from collections import Counter
@@ -17,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from scipy import stats
@@ -26,31 +24,17 @@ from fa3_matrix import _json
 from fa3_matrix._progress import progress
 from fa3_matrix.errors import Fa3Error
 from fa3_matrix.migrate.finding import Finding
-from fa3_matrix.migrate.prove import (
-    UNIT_SUFFIXES,
-    Compiled,
-    Diagnostic,
-    Unit,
-    compile_unit,
-    guessed,
-    is_about,
-    is_compiled,
-    is_harmless,
-)
+from fa3_matrix.migrate.labels import Compilers, Kept, Label, units_of
+from fa3_matrix.migrate.prove import CUDA_SUFFIXES, Diagnostic, is_about, is_compiled
 from fa3_matrix.migrate.rules import Severity, State
 from fa3_matrix.migrate.scan import scan
 from fa3_matrix.migrate.scan.tree import Tree
-from fa3_matrix.migrate.scan.walk import Listed, walk
+from fa3_matrix.migrate.scan.walk import Listed, read, walk
 from fa3_matrix.migrate.store import load_difference
-from fa3_matrix.toolkits import ToolkitRoot, cache_dir, find
+from fa3_matrix.toolkits import cache_dir, find
 
-# What a project may ask nvcc for, that makes it take more and refuse nothing; and all errors, not the first hundred.
-_NVCC_OPTIONS = (
-    *("--extended-lambda", "--expt-relaxed-constexpr", "-rdc=true", "-w"),
-    *("-Xcudafe", "--error_limit=100000"),
-)
-_SECONDS = 60
 _LEVEL = 0.95
+_LINES = 12  # of a statement, at most
 
 
 class Verdict(StrEnum):
@@ -60,22 +44,6 @@ class Verdict(StrEnum):
     ALARM = "alarm"  # not broken, and found: a false positive
     MISS = "miss"  # broken, and not found: a false negative
     QUIET = "quiet"  # neither: a true negative
-
-
-@dataclass(frozen=True)
-class Label:
-    """What compiling says of a unit.
-
-    Args:
-        broken: None: it has no label, for ``reason``.
-        errors: of the new toolkit.
-        reads: files of the tree that the old toolkit's compiler read for it, itself among them.
-    """
-
-    broken: bool | None
-    reason: str = ""
-    errors: tuple[Diagnostic, ...] = ()
-    reads: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -108,129 +76,12 @@ class Quality:
     places: tuple[Place, ...]
 
 
-# --- labels ------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Compilers:
-    """Both toolkits, and folders of headers that they lack (libraries' that are shipped apart)."""
-
-    old: ToolkitRoot
-    new: ToolkitRoot
-    old_includes: tuple[Path, ...] = ()
-    new_includes: tuple[Path, ...] = ()
-
-
-def units_of(tree: Tree, files: Iterable[str], compilers: Compilers) -> list[Unit]:
-    """CUDA sources, and those of C and C++ that include a header of the old toolkit."""
-    folders = (compilers.old.include, *compilers.old_includes)
-    found = []
-    for file in sorted(files):
-        if not file.endswith(UNIT_SUFFIXES):
-            continue
-        unit = guessed(file, tree, compilers.old)
-        if unit.cuda:
-            unit = dataclasses.replace(unit, options=(*unit.options, *_NVCC_OPTIONS))
-        elif not any((f / header).is_file() for header in tree.outside(file) for f in folders):
-            continue
-        found.append(unit)
-    return found
-
-
-def label(unit: Unit, root: Path, compilers: Compilers) -> Label:
-    """Compile a unit by both toolkits."""
-    if not is_harmless([str(root / unit.file)]):
-        return Label(None, "its name means something to a shell")
-    with TemporaryDirectory(prefix="fa3-evaluate-") as folder:
-        depends = Path(folder) / "depends"
-        options = ("-MD", "-MF", str(depends))
-        before = _compiled(unit, root, compilers.old, compilers.old_includes, options)
-        if not before.succeeded:
-            return Label(None, _why(before))
-        reads = depends_on(depends.read_text(errors="replace"), root)
-    after = _compiled(unit, root, compilers.new, compilers.new_includes, ())
-    if after.trouble:
-        return Label(None, _why(after))
-    errors = tuple(dict.fromkeys(d for d in after.diagnostics if d.error))
-    if not after.succeeded and not errors:
-        return Label(None, "the new toolkit failed without an error message")
-    return Label(not after.succeeded, "", errors, reads | {unit.file})
-
-
-def _compiled(
-    unit: Unit,
-    root: Path,
-    toolkit: ToolkitRoot,
-    includes: Sequence[Path],
-    options: Sequence[str],
-) -> Compiled:
-    folders = [word for folder in includes for word in ("-isystem", str(folder.resolve()))]
-    unit = dataclasses.replace(unit, options=(*unit.options, *folders, *options))
-    return compile_unit(unit, root, toolkit, seconds=_SECONDS)
-
-
-_MISSING = re.compile(
-    r"(?:fatal error: |cannot open source file \")([^\s:\"]+)(?:: No such file|\")"
-)
-
-
-def _why(compiled: Compiled) -> str:
-    if compiled.trouble:
-        return f"too slow: {compiled.trouble}"
-    missing = _MISSING.search(compiled.first_error)
-    if missing:
-        return f"missing header: {missing[1]}"
-    return f"the old toolkit refuses it: {compiled.first_error}"
-
-
-def depends_on(rule: str, root: Path) -> frozenset[str]:
-    """Files of the tree in a rule for make, as compilers write it."""
-    words = re.split(r"(?<!\\)\s+", rule.replace("\\\n", " ").partition(":")[2])
-    paths = ((root / word.replace("\\ ", " ")).resolve() for word in words if word)
-    return frozenset(p.relative_to(root).as_posix() for p in paths if p.is_relative_to(root))
-
-
-class Kept:
-    """Labels on disk, by what they depend on: the unit's text, the texts it reaches, its options, the toolkits."""
-
-    def __init__(self, folder: Path, tree: Tree, compilers: Compilers) -> None:
-        self._folder = folder
-        self._tree = tree
-        self._compilers = compilers
-
-    def label(self, unit: Unit) -> Label:
-        """The kept one, or a new one that is kept."""
-        path = self._folder / f"{self._key(unit)}.json"
-        if path.exists():
-            return _label_of(_json.read(path))
-        made = label(unit, self._tree.root, self._compilers)
-        row = dataclasses.asdict(made) | {"reads": sorted(made.reads)}
-        _json.write_atomic(path, {"unit": unit.file, **row})
-        return made
-
-    def _key(self, unit: Unit) -> str:
-        compilers = self._compilers
-        asked = hashlib.sha256(repr((unit, compilers, _SECONDS)).encode())
-        reached = frozenset({unit.file, *self._tree.reached(unit.file)})
-        for text in self._tree.texts(reached):
-            asked.update(hashlib.sha256(text).digest())
-        return asked.hexdigest()[:32]
-
-
-def _label_of(row: dict[str, Any]) -> Label:
-    errors = tuple(
-        Diagnostic(error["error"], error["text"], tuple((f, n) for f, n in error["places"]))
-        for error in row["errors"]
-    )
-    return Label(row["broken"], row["reason"], errors, frozenset(row["reads"]))
-
-
 # --- judging -----------------------------------------------------------------------------------------
 
 
 def judge(unit: str, label: Label, findings: Sequence[Finding]) -> Judged:
     """A unit that has a label, against the findings of the tree."""
-    here = [f for f in findings if f.file in label.reads]
+    here = _concerning(findings, unit, label)
     verdict = {
         (True, True): Verdict.HIT,
         (False, True): Verdict.ALARM,
@@ -242,21 +93,38 @@ def judge(unit: str, label: Label, findings: Sequence[Finding]) -> Judged:
     return Judged(unit, verdict, tuple(says))
 
 
+def _concerning(findings: Iterable[Finding], unit: str, label: Label) -> list[Finding]:
+    """Those in files that the unit reads; where nvcc compiles it, headers that only a host compiler misses are none."""
+    by_nvcc = unit.endswith(CUDA_SUFFIXES)
+    return [
+        f for f in findings if f.file in label.reads and not (by_nvcc and f.rule == "HDR-MOVED")
+    ]
+
+
+# At a header that is missing compilers stop: of what comes after it they say nothing.
+_STOPS = re.compile(r"\b(?:fatal|catastrophic) error: ")
 # Of a name that it does not find nvcc's front end speaks once in a unit, however often it is used.
 _UNDEFINED = re.compile(r"identifier \"(\w+)\" is undefined")
 
 
-def places_of(labels: Sequence[Label], findings: Sequence[Finding], root: Path) -> Iterator[Place]:
+def places_of(
+    labels: Sequence[tuple[str, Label]], findings: Sequence[Finding], root: Path
+) -> Iterator[Place]:
     """Where errors are, and whether a finding is about them; and findings about which there is no error.
 
     Of an error in a toolkit's header its place is the line of the tree that instantiates what is there. A finding
-    is judged where a unit that has a label reads its file.
+    is judged where a unit that has a label reads its file, and the compiler did not stop at a missing header. Errors
+    that only follow from one that is found, a name that it kept from being declared, are none of their own.
+    ``labels``: of units, by name.
     """
     errors: dict[tuple[str, int], Diagnostic] = {}
     explained: set[tuple[str, int]] = set()
     confirmed: set[Finding] = set()
-    for each in labels:
-        here = [f for f in findings if f.file in each.reads]
+    concerning: set[Finding] = set()
+    for unit, each in labels:
+        here = _concerning(findings, unit, each)
+        if not any(_STOPS.search(error.text) for error in each.errors):
+            concerning.update(here)
         for error in each.errors:
             about = [f for f in here if _explains(f, error, root)]
             confirmed.update(about)
@@ -268,9 +136,9 @@ def places_of(labels: Sequence[Label], findings: Sequence[Finding], root: Path) 
         once = {match[1] for e in each.errors for match in _UNDEFINED.finditer(e.text)}
         confirmed.update(f for f in here if f.name.rpartition("::")[2] in once)
     found: dict[tuple[str, int], Place] = {}
-    read = frozenset[str]().union(*(each.reads for each in labels))
+    judged = concerning | confirmed
     for finding in findings:
-        if finding.file not in read:
+        if finding not in judged:
             continue
         verdict = Verdict.HIT if finding in confirmed else Verdict.ALARM
         place = Place(finding.file, finding.line, verdict, _said(finding))
@@ -278,8 +146,24 @@ def places_of(labels: Sequence[Label], findings: Sequence[Finding], root: Path) 
         if key not in found or verdict is Verdict.HIT:
             found[key] = place
     yield from found.values()
+    statements = [_statement(root, *where) for where in explained]
     for where in sorted(errors.keys() - explained):
-        yield Place(*where, Verdict.MISS, errors[where].text)
+        if not _follows(errors[where], statements):
+            yield Place(*where, Verdict.MISS, errors[where].text)
+
+
+def _follows(error: Diagnostic, statements: Iterable[str]) -> bool:
+    """Whether an error is about a name that one of ``statements``, each with an error that is found, would declare."""
+    match = _UNDEFINED.search(error.text)
+    return match is not None and any(
+        re.search(rf"\b{match[1]}\b", statement) for statement in statements
+    )
+
+
+def _statement(root: Path, file: str, line: int) -> str:
+    """The text from ``line`` to where its statement ends."""
+    lines = (read(root / file) or b"").decode("utf-8", "replace").split("\n")
+    return "\n".join(lines[line - 1 : line - 1 + _LINES]).partition(";")[0]
 
 
 def _explains(finding: Finding, error: Diagnostic, root: Path) -> bool:
@@ -290,11 +174,17 @@ def _explains(finding: Finding, error: Diagnostic, root: Path) -> bool:
     """
     if is_about(error, finding, root):
         return True
+    lost = finding.rule == "INCLUDE-TRANSITIVE"
+    if lost and any(
+        file == finding.file and finding.name in _statement(root, file, line)
+        for file, line in error.places
+    ):
+        return True
     word = re.escape(finding.name.rpartition("::")[2])
     if not re.search(rf"[\"'\u2018]{word}[\"'\u2019]", error.text):
         return False
     files = [file for file, _ in error.places]
-    if finding.rule == "INCLUDE-TRANSITIVE" and finding.file in files:
+    if lost and finding.file in files:
         return True
     return any(f"/{file}".endswith(f"/{finding.construct}") for file in files)
 
@@ -334,17 +224,19 @@ def evaluate(name: str, root: Path, compilers: Compilers, *, labels: Path, jobs:
             made.append(each)
             bar.update(len(made), len(units))
     findings = [f for f in scan(root, difference).findings if is_judged(f)]
-    labelled = [(u, each) for u, each in zip(units, made, strict=True) if each.broken is not None]
+    labelled = [
+        (u.file, each) for u, each in zip(units, made, strict=True) if each.broken is not None
+    ]
     return Quality(
         name,
         len(files),
-        tuple(judge(unit.file, each, findings) for unit, each in labelled),
+        tuple(judge(unit, each, findings) for unit, each in labelled),
         tuple(
             (u.file, each.reason)
             for u, each in zip(units, made, strict=True)
             if each.broken is None
         ),
-        tuple(places_of([each for _, each in labelled], findings, root)),
+        tuple(places_of(labelled, findings, root)),
     )
 
 

@@ -110,7 +110,7 @@ class Macro:
 
 @dataclass(frozen=True)
 class CcclName:
-    """A public name of Thrust, CUB or libcu++.
+    """A name of Thrust, CUB or libcu++.
 
     Args:
         name: ``cub::DeviceReduce``, or a member of a class template's interface ``cub::DeviceReduce::Sum``.
@@ -137,6 +137,9 @@ class Cccl:
         include: folder that holds them, relative to the root; nvcc always searches it.
         host_folders: those of thrust, cub, cuda, nv that a host compiler finds beside cuda.h.
         headers: public headers, as they are included.
+        internals: names of namespaces of implementation details (`thrust::detail`), or that are reserved. Code that
+            extends the libraries uses them all the same. Empty: they were not read.
+        internal_headers: headers that are not public.
         closures: public header -> headers that including it reads, under nvcc.
     """
 
@@ -147,6 +150,8 @@ class Cccl:
     names: tuple[CcclName, ...]
     macros: tuple[Macro, ...]
     closures: Mapping[str, tuple[str, ...]]
+    internals: tuple[CcclName, ...] = ()
+    internal_headers: tuple[str, ...] = ()
 
     def visible_from(self, name: CcclName) -> frozenset[str]:
         """Public headers that each suffice to use the name."""

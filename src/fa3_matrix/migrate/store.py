@@ -22,8 +22,9 @@ from uuid import uuid4
 
 from fa3_matrix import _json
 from fa3_matrix.errors import Fa3Error, ToolkitError
-from fa3_matrix.migrate.difference import Difference
+from fa3_matrix.migrate.difference import Change, Difference
 from fa3_matrix.migrate.model import Model
+from fa3_matrix.migrate.rules import Proof
 
 DATA = Path(__file__).parent / "data"
 
@@ -180,6 +181,31 @@ def _same(data: Any) -> Any:
     return data
 
 
+def kept(difference: Difference, recorded: Difference) -> Difference:
+    """``difference``, computed anew, with the proof levels that ``recorded`` has of the same changes.
+
+    What proved a row need not be at hand when it is computed again: headers of a component, or a compiler.
+    """
+    levels = {_fact(change): change.proof for change in recorded.changes}
+    return dataclasses.replace(
+        difference,
+        changes=tuple(
+            dataclasses.replace(change, proof=levels.get(_fact(change), change.proof))
+            if change.proof is Proof.HEADERS
+            else change
+            for change in difference.changes
+        ),
+    )
+
+
+def _fact(change: Change) -> tuple[object, ...]:
+    """What a witness proves of a change: not when it was made, nor what to write instead."""
+    calls = tuple(
+        (call.arguments, call.position, call.old, call.new) for call in change.broken_calls
+    )
+    return change.rule, change.name, change.where, change.old, change.new, calls
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; 0 on success, 1 with a message on standard error otherwise."""
     parser = argparse.ArgumentParser(prog="python -m fa3_matrix.migrate.store", description=__doc__)
@@ -200,8 +226,6 @@ def main(arguments: list[str] | None = None) -> int:
             found = read(options.root, options.components)
             save_model(found, _model_path(found.cuda))
         else:
-            from fa3_matrix.migrate.witness import kept
-
             computed = _computed(options.old, options.new)
             recorded = load_difference(options.old, options.new)
             save_difference(kept(computed, recorded))

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from fa3_matrix import _json
 from fa3_matrix.errors import Fa3Error, ToolkitError
 from fa3_matrix.migrate._tree import Tree
-from fa3_matrix.migrate.difference import Change, Difference
+from fa3_matrix.migrate.difference import Difference
 from fa3_matrix.migrate.rules import Proof
 from fa3_matrix.migrate.witness_units import Key, Unit, units
 from fa3_matrix.toolkits import cache_dir, clean_environment, find
@@ -171,31 +171,6 @@ def proved(difference: Difference, changes: frozenset[Key]) -> Difference:
             for change in difference.changes
         ),
     )
-
-
-def kept(difference: Difference, recorded: Difference) -> Difference:
-    """``difference``, computed anew, with the proof levels that ``recorded`` has of the same changes.
-
-    What proved a row need not be at hand when it is computed again: headers of a component, or a compiler.
-    """
-    levels = {_fact(change): change.proof for change in recorded.changes}
-    return dataclasses.replace(
-        difference,
-        changes=tuple(
-            dataclasses.replace(change, proof=levels.get(_fact(change), change.proof))
-            if change.proof is Proof.HEADERS
-            else change
-            for change in difference.changes
-        ),
-    )
-
-
-def _fact(change: Change) -> tuple[object, ...]:
-    """What a witness proves of a change: not when it was made, nor what to write instead."""
-    calls = tuple(
-        (call.arguments, call.position, call.old, call.new) for call in change.broken_calls
-    )
-    return change.rule, change.name, change.where, change.old, change.new, calls
 
 
 def not_proved_again(difference: Difference, absent: frozenset[str]) -> list[str]:

@@ -237,8 +237,9 @@ def _deprecated(difference: Difference) -> Unit:
 def _preprocessor(difference: Difference, old: Model, new: Model, absent: frozenset[str]) -> Unit:
     """Macros and headers: those that are gone, and headers that are still there."""
     headers = _shared(old, new, absent)
-    cccl = old.cccl.headers if old.cccl else ()
-    head = "#include <cuda.h>\n" + _included([*headers, *cccl])
+    cccl = (*old.cccl.headers, *old.cccl.internal_headers) if old.cccl else ()
+    public = old.cccl.headers if old.cccl else ()
+    head = "#include <cuda.h>\n" + _included([*headers, *public])
     gone = [(_present(f"defined({c.name})"), _key(c)) for c in _of(difference, "MACRO-REMOVED")]
     removed = {change.name: _key(change) for change in _of(difference, "HDR-REMOVED")}
     both: list[tuple[str, Key | None]] = [
@@ -277,11 +278,17 @@ def _cccl(difference: Difference, old: Model, new: Model) -> Unit:
     head = "#include <utility>\n" + _included(sorted({*old.cccl.headers, *new.cccl.headers}))
     gone = {change.name: _key(change) for change in _of(difference, "CCCL-REMOVED")}
     kept = {name.name for name in new.cccl.names}
-    types = {name.name for name in old.cccl.names if name.kind == "type"}
+    names = (*old.cccl.names, *old.cccl.internals)
+    types = {name.name for name in names if name.kind == "type"}
     lines: list[tuple[str, Key | None]] = [
+        (f"namespace taken = {name.name};", gone[name.name])
+        for name in names
+        if name.kind == "namespace" and name.name in gone
+    ]
+    lines += [
         (f"using {name.name};", gone.get(name.name))
-        for name in old.cccl.names
-        # A member is named through its class, and namespaces by another declaration.
+        for name in names
+        # A member is named through its class.
         if name.kind != "namespace"
         and name.name.rpartition("::")[0] not in types
         and (name.name in gone or name.name in kept)
@@ -341,6 +348,13 @@ def _instance(type_: str) -> str:
     return re.sub(r"\bDoubleBuffer\b", "cub::DoubleBuffer", type_)
 
 
+# Where the name alone is declared elsewhere too, and what it stands for is not.
+_USES = {
+    "std::array": "std::array<int, 3> numbers;",
+    "std::find": "int *found(int *from, int *to) { return std::find(from, to, 3); }",
+}
+
+
 def _transitive(difference: Difference) -> Iterator[Unit]:
     """Few headers that together miss each name once."""
     open_names = {change.name: change for change in _of(difference, "INCLUDE-TRANSITIVE")}
@@ -356,7 +370,9 @@ def _transitive(difference: Difference) -> Iterator[Unit]:
             f"names lost from {header}",
             "nvcc",
             f"#include <{header}>\n",
-            _numbered((f"using {name};", _key(open_names[name])) for name in missed),
+            _numbered(
+                (_USES.get(name, f"using {name};"), _key(open_names[name])) for name in missed
+            ),
         )
 
 

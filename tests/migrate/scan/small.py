@@ -1,6 +1,7 @@
 """A difference of two toolkits that is small enough to read: rows as the shipped one has them."""
 
 from fa3_matrix.migrate.difference import BrokenCall, Change, Difference, Remedy
+from fa3_matrix.migrate.standard import standard_rows
 
 
 def _row(rule: str, name: str, kind: str, where: str = "x.h", **fields: object) -> Change:
@@ -95,8 +96,8 @@ DIFFERENCE = Difference(
         _row("ENUM-REMOVED", "cudaDevAttrCooperativeMultiDeviceLaunch", "enumerator"),
         _row("DEPRECATED", "double4", "type"),
         _row("HDR-REMOVED", "texture_fetch_functions.h", "header"),
-        _row("HDR-MOVED", "thrust/complex.h", "header"),
-        _row("HDR-MOVED", "cub/cub.cuh", "header"),
+        _row("HDR-MOVED", "thrust/", "header"),
+        _row("HDR-MOVED", "cub/", "header"),
         _row("HDR-REMOVED", "thrust/optional.h", "header"),
         _row("CCCL-REMOVED", "thrust::unary_function", "cccl"),
         _row(
@@ -106,6 +107,7 @@ DIFFERENCE = Difference(
             remedy=Remedy("Use cuda::std::plus.", replacement="::cuda::std::plus<>"),
         ),
         _row("CCCL-REMOVED", "cub::Max", "cccl"),
+        _row("CCCL-REMOVED", "thrust::detail::is_proxy", "cccl-internal", "thrust/detail/traits.h"),
         _row("CCCL-REMOVED", "cub::TransformInputIterator", "cccl"),
         _row("CCCL-REMOVED", "CUB_MIN", "macro"),
         _row(
@@ -114,6 +116,16 @@ DIFFERENCE = Difference(
             "cccl",
             old_arities=(5, 6, 7),
             new_arities=(5, 6),
+        ),
+        _row(
+            "CCCL-SIG",
+            "cub::DeviceScan::ExclusiveSum",
+            "cccl",
+            old="4, 5, 6, 7 arguments",
+            new="2, 3, 4, 5, 6 arguments",
+            old_arities=(4, 5, 6, 7),
+            new_arities=(2, 3, 4, 5, 6),
+            broken_calls=(BrokenCall(6, 5, "bool", "cudaStream_t", certain=False),),
         ),
         _row(
             "INCLUDE-TRANSITIVE",
@@ -132,6 +144,7 @@ DIFFERENCE = Difference(
             new="2 to 5 template arguments",
             broken_calls=(BrokenCall(6, 5, None, None),),
         ),
+        *standard_rows("2.3.2", "3.5.0"),
         _row("ARCH-REMOVED", "sm_70", "arch"),
         _row("SONAME", "libcudart.so.12", "library", new="libcudart.so.13"),
         _row("SONAME", "cudart64_12.dll", "library"),

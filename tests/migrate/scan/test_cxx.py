@@ -9,6 +9,17 @@ from wanted import found, wanted
 from fa3_matrix.migrate.scan import cxx
 
 SNIPPETS = {
+    "names that CCCL keeps to itself": """
+namespace thrust { namespace detail {
+template <> struct is_proxy<mine::proxy> : true_type {};  // want: CCCL-REMOVED~medium
+} }
+template <> struct thrust::detail::is_proxy<int> {};  // want: CCCL-REMOVED~medium
+namespace mine { namespace detail {
+template <class T> struct is_proxy {};
+template <> struct is_proxy<int> {};
+bool b = detail::is_proxy<int>::value, c = thrust::detail::is_proxy<int>::value;  // want: CCCL-REMOVED~medium
+} }
+""",
     "fields by the type of their owner": """
 #include <cuda_runtime.h>
 typedef cudaDeviceProp Prop;
@@ -178,6 +189,10 @@ void f() {
   DR::Sum(t, n, i, o, 10, s, true);  // want: CCCL-SIG
   c::DeviceReduce::Sum(t, n, i, o, 10, s);
   cub::DeviceReduce::Sum(t, n, i, o, 10, s, true);  // want: CCCL-SIG
+  cub::DeviceScan::ExclusiveSum(t, n, i, o, 10, _cuda_stream);
+  cub::DeviceScan::ExclusiveSum(t, n, i, o, 10, streams[0]);
+  cub::DeviceScan::ExclusiveSum(t, n, i, o, 10, debug);  // want: CCCL-SIG~low
+  cub::DeviceScan::ExclusiveSum(t, n, i, o, 10, true);  // want: CCCL-SIG
   int x = CUB_MIN(1, 2);  // want: CCCL-REMOVED
   std::Sum y; other::Max z;
   cub::BlockReduce<int, 128, cub::BLOCK_REDUCE_RAKING, 1, 1, 700>::TempStorage bad;  // want: CCCL-SIG
@@ -288,7 +303,9 @@ void g() { cudaThreadSynchronize(); }
 def test_headers_that_moved_break_host_compilers_alone() -> None:
     code = "#include <thrust/complex.h>\n#include <cub/cub.cuh>\n"
     rows = [(f.rule, f.severity.value) for f in cxx.find("a.cpp", code, DIFFERENCE)]
-    assert rows == [("HDR-MOVED", "break")] * 2
+    assert rows == [("HDR-MOVED", "break")]
+    behind = cxx.find("a.cpp", "#ifdef MINE\n#include <cub/cub.cuh>\n#endif\n" + code, DIFFERENCE)
+    assert [f.line for f in behind] == [4]
     assert [f.severity.value for f in cxx.find("a.cu", code, DIFFERENCE)] == ["info"]
     assert [f.severity.value for f in cxx.find("a.hpp", code, DIFFERENCE)] == ["info"]
     assert [

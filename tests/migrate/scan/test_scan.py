@@ -29,6 +29,39 @@ def assert_wanted(scanned: Scan, files: dict[str, str]) -> None:
 
 
 TREES = {
+    "classes that derive from a struct in another file": {
+        "properties.h": "struct Properties : cudaDeviceProp { bool usable() const; };\nstruct Other { int f(); };\n",
+        "properties.inl": """#include "properties.h"
+bool Properties::usable() const { return computeMode != 2; }  // want: FIELD-REMOVED
+int Other::f() { return computeMode; }
+""",
+    },
+    "headers that moved, read by sources of the host's": {
+        "include/a.h": """#ifdef __CUDACC__
+#include <cub/cub.cuh>
+#endif
+#include "b.h"
+#include <thrust/copy.h>
+""",
+        "include/b.h": "#pragma once\n#include <thrust/complex.h>  // want: HDR-MOVED~medium\n",
+        "include/device.h": "#include <thrust/sort.h>\n",
+        "include/optional.h": "#ifdef MINE\n#include <thrust/sort.h>  // want: HDR-MOVED~medium:latent\n#endif\n",
+        "one.cpp": '#include "a.h"  // no __device__\n#include <thrust/sort.h>\n',
+        "two.cc": '#include "b.h"\n',
+        "three.cpp": '#include "optional.h"\n',
+        "itself.cpp": "#include <thrust/sort.h>  // want: HDR-MOVED~medium\n",
+        "kernels.cpp": '#include "device.h"\n__global__ void kernel();\n',
+        "unit.cu": '#include "device.h"\n#include "a.h"\n',
+    },
+    "headers that moved, where the build names CCCL": {
+        "CMakeLists.txt": "target_link_libraries(a PRIVATE CCCL::CCCL)\n",
+        "b.h": "#include <thrust/complex.h>  // want: HDR-MOVED~medium:latent\n",
+        "a.cpp": '#include "b.h"\n',
+    },
+    "a library of CCCL that the tree has itself": {
+        "third_party/thrust/detail/traits.h": "#include <thrust/other.h>\n",
+        "a.cu": "thrust::detail::is_proxy<int> a;\n",
+    },
     "types of fields that headers declare": {
         "src/a.cu": """
 #include "context.h"
@@ -222,6 +255,13 @@ void f(int *p) { k<int><<<1, 1>>>(p); }
 @pytest.mark.parametrize("name", TREES)
 def test_trees(tmp_path: Path, name: str) -> None:
     assert_wanted(scan(written(tmp_path, TREES[name]), DIFFERENCE), TREES[name])
+
+
+def test_a_header_that_moved_names_the_sources_that_miss_it(tmp_path: Path) -> None:
+    files = {f"{n}.cpp": '#include "a.h"\n' for n in range(5)} | {"a.h": "#include <cub/cub.cuh>\n"}
+    (finding,) = scan(written(tmp_path, files), DIFFERENCE).findings
+    assert (finding.file, finding.line, finding.construct) == ("a.h", 1, "cub/cub.cuh")
+    assert "It is read by 0.cpp, 1.cpp, 2.cpp and 2 more" in finding.message
 
 
 def test_processes_come_to_the_same(tmp_path: Path) -> None:

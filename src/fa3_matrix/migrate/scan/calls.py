@@ -24,6 +24,8 @@ _HANDLES = re.compile(
 _DEVICE_NUMBERS = frozenset(
     ["cudaCpuDeviceId", "cudaInvalidDeviceId", "CU_DEVICE_CPU", "CU_DEVICE_INVALID"]
 )
+_STREAM = re.compile(r"stream(?:_|s?\[\w+\]|\.get\(\)|\(\))?$", re.IGNORECASE)
+_STREAMS = ("cudaStream_t", "CUstream")
 _NULLS = frozenset(("NULL", "nullptr", "0"))
 
 
@@ -153,7 +155,9 @@ def fits(argument: "Node", parameter: str, place: Place) -> bool | None:
         return False
     told = place.type_of(argument)
     if not isinstance(told, str):
-        return None
+        # What the file does not tell of a stream, its name does.
+        streams = {"pointer": _bare(parameter) in _STREAMS or None, "scalar": False}
+        return streams.get(kind) if _STREAM.search(text) else None
     given = _bare(told)
     if given == _bare(parameter):
         return True

@@ -14,6 +14,7 @@ from fa3_matrix.migrate.scan.declarations import Declarations
 from fa3_matrix.migrate.scan.expressions import Place
 from fa3_matrix.migrate.scan.facts import Facts, facts_of
 from fa3_matrix.migrate.scan.guards import Definition
+from fa3_matrix.migrate.scan.hosts import Hosts
 from fa3_matrix.migrate.scan.index import Index, index_of
 from fa3_matrix.migrate.scan.lexing import pieces
 from fa3_matrix.migrate.scan.members import Member
@@ -100,7 +101,8 @@ def settle(
     if tree is None:
         yield from settled
         return
-    yield from map(Reach(tree, index).narrowed, settled)
+    narrowed = list(map(Reach(tree, index).narrowed, settled))
+    yield from Hosts(tree, index).settled(narrowed)
     for analysis in analyses:
         yield from _after_libraries(analysis, index, tree)
 
@@ -320,6 +322,8 @@ class _Scan:
 
     def _judge(self, word: str, use: names.Use) -> None:
         for change in self.changes.get(word, ()):
+            if self._has_own(change):
+                continue
             if change.kind == "field":
                 member = members.find(self.unit, change, use)
                 if member:
@@ -332,6 +336,12 @@ class _Scan:
                 if found:
                     self.analysis.findings.append(found)
 
+    def _has_own(self, change: Change) -> bool:
+        """Whether the tree has its own copy of the library of CCCL that the change is of."""
+        if self._tree is None or not change.kind.startswith("cccl"):
+            return False
+        return self._tree.resolve(self.unit.file, change.where) is not None
+
     def lost_names(self, outside: frozenset[str]) -> Iterator[Finding]:
         """One finding for each name whose header no longer comes with what the file includes."""
         added: set[str] = set()
@@ -339,7 +349,7 @@ class _Scan:
             sure = includes.lost(change, outside)
             if sure is None:
                 continue
-            edits = includes.added(self.unit, change) if not self.unit.is_header else ()
+            edits = includes.added(self.unit, change)
             found = self.unit.finding(
                 change,
                 use.shown,

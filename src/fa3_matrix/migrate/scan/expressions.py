@@ -39,7 +39,8 @@ _CASTS = frozenset(("static_cast", "reinterpret_cast", "const_cast", "dynamic_ca
 class Open:
     """A type that another file of the tree may tell.
 
-    ``kind``: "field" (of struct ``owner``), "variable" or "function", called ``name``.
+    ``kind``: "field" (of struct ``owner``), "variable" or "function", called ``name``; or "base", a base class of
+    ``owner``.
     """
 
     kind: str

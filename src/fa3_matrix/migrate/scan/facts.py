@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from fa3_matrix.migrate.scan.declarations import Declarations
+from fa3_matrix.migrate.scan.declarations import Declarations, plain
 from fa3_matrix.migrate.scan.expressions import Place, Type
 from fa3_matrix.migrate.scan.unit import Unit
 
@@ -59,6 +59,9 @@ def facts_of(declarations: Declarations, unit: Unit, facts: Facts) -> None:
     """Add what the file's declarations say."""
     place = Place(declarations, [declarations.syntax.root])
     for owner, records in declarations.records.items():
+        bases = {plain(base).rpartition("::")[2] for base in place.bases(owner)}
+        if bases:
+            facts.known["base", owner, ""] |= bases
         for record in records:
             body = record.child_by_field_name("body")
             for name, entries in declarations.scope(body).items() if body is not None else ():

@@ -6,12 +6,23 @@ from dataclasses import dataclass
 
 from fa3_matrix.migrate.difference import Change
 from fa3_matrix.migrate.finding import Edit, Finding
-from fa3_matrix.migrate.rules import Severity
-from fa3_matrix.migrate.scan import standard
+from fa3_matrix.migrate.rules import Severity, State
 from fa3_matrix.migrate.scan.guards import Directive
 from fa3_matrix.migrate.scan.preprocessor import Truth
 from fa3_matrix.migrate.scan.tree import INCLUDED
 from fa3_matrix.migrate.scan.unit import CUDA_SUFFIXES, Unit
+
+# Headers of the standard library, of C, the system and the toolkit: of these it is known what they bring in.
+_C = (
+    "assert|complex|ctype|errno|fenv|float|inttypes|limits|locale|math|setjmp|signal|stdarg|stdbool|stddef|stdint"
+    "|stdio|stdlib|string|tgmath|time|wchar|dirent|dlfcn|execinfo|fcntl|getopt|libgen|malloc|memory|netdb|omp|poll"
+    "|pthread|pwd|sched|semaphore|strings|termios|unistd|windows|intrin|immintrin|x86intrin|mma"
+)
+_KNOWN = re.compile(
+    rf"[a-z_]+|(?:{_C}|cooperative_groups)\.h|(?:thrust|cub|cuda|nv|cooperative_groups|crt|sys|linux|netinet|arpa)/.*"
+    r"|(?:cu|nv|npp)\w*\.(?:h|hpp|cuh)"
+    r"|(?:device|host|vector|math|driver|sm|texture|surface|builtin|channel|library|common)_\w+\.(?:h|hpp)"
+)
 
 
 @dataclass(frozen=True)
@@ -43,22 +54,22 @@ def includes_of(unit: Unit) -> Iterator[Include]:
 def find(unit: Unit, local: frozenset[str]) -> Iterator[Finding]:
     """Removed and moved headers. ``local``: includes, as written, that the tree itself answers.
 
-    That a header moved where nvcc finds it asks nothing of anybody: it is said once in a file.
+    That headers moved is said once in a file: where nvcc finds them it asks nothing of anybody, and a host compiler
+    stops at the first.
     """
-    told = False
+    moved: list[Finding] = []
     for include in includes_of(unit):
         if include.header in local:
             continue
         for change in _changes(unit, include.header):
-            found = None
             if change.rule == "HDR-MOVED":
-                found = _moved(unit, change, include)
-                if found and found.severity is Severity.INFO:
-                    found, told = (None if told else found), True
+                moved += filter(None, [_moved(unit, change, include)])
             elif change.rule in ("HDR-REMOVED", "DEPRECATED"):
                 found = _removed(unit, change, include)
-            if found:
-                yield found
+                if found:
+                    yield found
+    active = (finding for finding in moved if finding.state is State.ACTIVE)
+    yield from moved[:1] if (first := next(active, None)) is None else [first]
 
 
 def _changes(unit: Unit, header: str) -> tuple[Change, ...]:
@@ -107,9 +118,14 @@ def lost(change: Change, reached: frozenset[str]) -> str | None:
     """
     if reached & {change.where, *change.brought_by}:
         return None
-    if change.name.startswith("std::") and any(map(standard.may_bring, reached)):
+    if change.name.startswith("std::") and any(map(may_bring, reached)):
         return None
     return "high" if reached & set(change.lost_from) else None
+
+
+def may_bring(header: str) -> bool:
+    """Whether a header that the tree does not have is a third party's, of which it is not known what it includes."""
+    return _KNOWN.fullmatch(header) is None
 
 
 def added(unit: Unit, change: Change) -> tuple[Edit, ...]:

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fa3_matrix.migrate.difference import Change, Difference
-from fa3_matrix.migrate.scan import standard
 
 # Kinds of changes whose names stand in code as identifiers.
 _IDENTIFIERS = frozenset(
-    ("function", "field", "type", "enumerator", "macro", "cccl", "cccl-template", "behaviour")
+    (
+        *("function", "field", "type", "enumerator", "macro", "behaviour"),
+        *("cccl", "cccl-template", "cccl-internal"),
+    )
 )
 _NAME = re.compile(r"[A-Za-z_]\w*(?:::~?[A-Za-z_]\w*)*")
 _SEPARATORS = bytes(
@@ -89,7 +91,7 @@ def _build(difference: Difference) -> Index:
     libraries: dict[str, Change] = {}
     architectures: dict[str, Change] = {}
     kernels: list[Change] = []
-    for change in (*difference.changes, *standard.changes(difference)):
+    for change in difference.changes:
         if change.rule in ("LINK-STUB", "LINK-HIDDEN"):
             kernels.append(change)
         elif change.kind == "header":

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 from fa3_matrix.migrate.difference import Change
 from fa3_matrix.migrate.finding import Finding
+from fa3_matrix.migrate.scan import rewrites
 from fa3_matrix.migrate.scan.declarations import plain
-from fa3_matrix.migrate.scan.expressions import Place, Type
+from fa3_matrix.migrate.scan.expressions import Open, Place, Type
 from fa3_matrix.migrate.scan.names import Use
 from fa3_matrix.migrate.scan.unit import Unit
 
@@ -34,7 +35,8 @@ def find(unit: Unit, change: Change, use: Use) -> Member | None:
     if node is None:
         return None
     message = f"{record} has no member {field} in CUDA {unit.index.difference.new}."
-    finding = unit.finding(change, use.place.syntax.span(node), message)
+    edits = () if use.at else rewrites.of_field(unit, change, node, use.place.syntax)
+    finding = unit.finding(change, use.place.syntax.span(node), message, edits=edits)
     if finding is None:
         return None
     return Member(finding, record, owner, _text_of_owner(use.place, node) in unit.queried)
@@ -65,8 +67,10 @@ def _owner(use: Use, record: str) -> tuple[Type, "Node | None"]:
         told = place.base(kind.child_by_field_name("type")) if kind is not None else record
         return told, kind or parent
     inside = place.enclosing_record()
-    if leaf.type == "identifier" and inside and record in place.bases(inside):
-        return (record, leaf) if place.lookup(use.word) is None else (None, None)
+    if leaf.type == "identifier" and inside and place.lookup(use.word) is None:
+        # Whether the class derives from the struct another file may tell.
+        derived = record in place.bases(inside)
+        return record if derived else Open("base", inside.rpartition("::")[2], ""), leaf
     return None, None
 
 
@@ -99,6 +103,11 @@ def _text_of_owner(place: Place, node: "Node") -> str | None:
     return "".join(place.syntax.text(argument).split()) if argument is not None else None
 
 
+def _is_base(type_: Type) -> bool:
+    """Whether it is a base class of the class around, where no file may name any."""
+    return isinstance(type_, Open) and type_.kind == "base"
+
+
 def settle(member: Member, told: frozenset[str], *, cuda: bool, rivals: bool) -> Finding | None:
     """The finding, or None where the owner is clearly of another type.
 
@@ -113,8 +122,10 @@ def settle(member: Member, told: frozenset[str], *, cuda: bool, rivals: bool) ->
         sure = "high" if len(names) == 1 else "medium"
     elif member.queried:
         sure = "medium"
-    elif names or not cuda:
+    elif names or not cuda or _is_base(member.type):
         return None
     else:
         sure = "low" if rivals else "medium"
-    return replace(member.finding, confidence=sure)
+    # What may be another struct's field is not changed.
+    edits = member.finding.edits if sure == "high" or member.queried else ()
+    return replace(member.finding, confidence=sure, edits=edits)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from fa3_matrix.migrate.difference import Change
 from fa3_matrix.migrate.finding import Edit, Finding
+from fa3_matrix.migrate.scan import rewrites
 from fa3_matrix.migrate.scan.calls import judge, judge_template
 from fa3_matrix.migrate.scan.expressions import Place
 from fa3_matrix.migrate.scan.unit import Unit
@@ -40,6 +41,7 @@ _COMMON = frozenset(
 _GLOBAL = frozenset(("max", "min"))
 _REACH = 240
 _RECORDS = ("struct_specifier", "class_specifier", "union_specifier")
+_SPECIALISED = ("template_type", "qualified_identifier")
 _WRAPPERS = ("template_function", "template_type", "template_method", "qualified_identifier")
 
 
@@ -107,6 +109,9 @@ def _role(place: Place) -> tuple[str, "Node | None"]:
 def _declares(parent: "Node", child: "Node") -> bool:
     kind = parent.type
     if kind in _RECORDS:
+        # What is specialised is declared elsewhere.
+        if child.type in _SPECIALISED:
+            return False
         return parent.child_by_field_name("name") == child and (
             parent.child_by_field_name("body") is not None
         )
@@ -156,6 +161,8 @@ def find(unit: Unit, change: Change, use: Use) -> Finding | None:
     if confidence is None:
         return None
     if change.rule in ("FN-SIG", "CCCL-SIG"):
+        if use.call is not None and rewrites.is_rewritten(use.call, use.place.syntax):
+            return None
         template = change.kind == "cccl-template"
         verdict = (
             judge_template(change, use.place) if template else judge(change, use.call, use.place)
@@ -163,7 +170,12 @@ def find(unit: Unit, change: Change, use: Use) -> Finding | None:
         if verdict is None:
             return None
         sure = confidence if confidence != "high" else verdict.confidence
-        return unit.finding(change, use.shown, verdict.message, confidence=sure)
+        edits: tuple[Edit, ...] = ()
+        if sure == "high" and use.call is not None and use.at is None:
+            edits = rewrites.of_call(unit, change, use.call, use.place.syntax)
+        return unit.finding(change, use.shown, verdict.message, confidence=sure, edits=edits)
+    if change.kind == "cccl-internal":
+        confidence = "medium"  # a name that nobody promised: other code may have it too
     edits = _edits(unit, change, use) if confidence == "high" else ()
     return unit.finding(
         change, use.shown, message_of(change, unit), confidence=confidence, edits=edits
@@ -173,7 +185,11 @@ def find(unit: Unit, change: Change, use: Use) -> Finding | None:
 def message_of(change: Change, unit: Unit) -> str:
     """One sentence on what became of an entity."""
     new = unit.index.difference.new
-    where = f"CCCL {unit.index.difference.new_cccl}" if change.kind == "cccl" else f"CUDA {new}"
+    where = (
+        f"CCCL {unit.index.difference.new_cccl}"
+        if change.kind.startswith("cccl")
+        else f"CUDA {new}"
+    )
     if change.rule == "DEPRECATED":
         return f"{change.name} is deprecated in {where}."
     if change.rule == "FN-REMAP":

@@ -58,7 +58,7 @@ class Tree:
 
     def __init__(self, root: Path, files: frozenset[str]) -> None:
         self.root = root
-        self._files = files
+        self.files = files
         self._by_name: dict[str, list[str]] = defaultdict(list)
         for file in sorted(files):
             self._by_name[file.rpartition("/")[2]].append(file)
@@ -79,7 +79,7 @@ class Tree:
         return self._resolved[key]
 
     def _resolve(self, file: str, header: str) -> str | None:
-        if header in self._files and "/" in header:
+        if header in self.files and "/" in header:
             return header
         folder = file.rpartition("/")[0]
         parts = [*folder.split("/")] if folder else []
@@ -89,7 +89,7 @@ class Tree:
             elif part not in (".", ".."):
                 parts.append(part)
         beside = "/".join(parts)
-        if beside in self._files:
+        if beside in self.files:
             return beside
         tail = re.sub(r"^(?:\.\.?/)+", "", header)
         candidates = [
@@ -151,7 +151,7 @@ class Tree:
         """Sources that reach ``header``; all sources of the tree are read for it, once."""
         if self._units is None:
             self._units = defaultdict(list)
-            for file in sorted(self._files):
+            for file in sorted(self.files):
                 if file.endswith(SOURCE_SUFFIXES):
                     for reached in self.reached(file):
                         self._units[reached].append(file)
@@ -161,7 +161,7 @@ class Tree:
         """Files that include ``header`` themselves; all code of the tree is read for it, once."""
         if self._includers is None:
             self._includers = defaultdict(list)
-            for file in sorted(self._files):
+            for file in sorted(self.files):
                 if file.endswith((*SOURCE_SUFFIXES, *HEADER_SUFFIXES)):
                     for name in self.header(file).includes:
                         target = self.resolve(file, name)
@@ -194,7 +194,7 @@ class Tree:
         if not self._leads_to(target, wanted):
             return
         seen.add((target, branch.new))
-        code = self._directives_of(target)
+        code = self.directives_of(target)
         wanted = self._with_what_decides(code, self.header(target).defines & wanted, wanted)
 
         def included(directive: Directive, inner: Branch) -> None:
@@ -223,7 +223,7 @@ class Tree:
         """Of the macro ``name`` in the headers that ``file`` reaches; None: there is none, or they disagree."""
         found: dict[str, Definition] = {}
         for header in sorted(self.reached(file) & self._definers.get(name, frozenset())):
-            for directive in directives(self._directives_of(header)):
+            for directive in directives(self.directives_of(header)):
                 given = definition_of(directive) if directive.word == "define" else None
                 if given is not None and given.name == name:
                     found[given.body] = given
@@ -238,7 +238,7 @@ class Tree:
             if files
         )
 
-    def _directives_of(self, file: str) -> bytes:
+    def directives_of(self, file: str) -> bytes:
         """The directives of a header alone, as `lex` has them, but with the paths of its includes."""
         known = self._directives.get(file)
         if known is None:

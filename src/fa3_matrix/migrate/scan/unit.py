@@ -30,6 +30,11 @@ _QUERY = re.compile(
 _DEVICE = re.compile(rb"\b__(?:global|device|shared)__\b|<<<")
 
 
+def is_device_code(code: bytes) -> bool:
+    """Whether CUDA's own syntax is in it, which only nvcc takes."""
+    return bool(_DEVICE.search(code))
+
+
 @dataclass(frozen=True)
 class Unit:
     """``guards`` and ``lexed`` are of ``source``; offsets are characters of its text, everywhere."""
@@ -64,7 +69,7 @@ class Unit:
     @cached_property
     def by_nvcc(self) -> bool:
         """Whether nvcc compiles the file as CUDA, as far as its name and text tell."""
-        return self.file.endswith(CUDA_SUFFIXES) or bool(_DEVICE.search(self.code))
+        return self.file.endswith(CUDA_SUFFIXES) or is_device_code(self.code)
 
     @property
     def is_header(self) -> bool:

@@ -3,10 +3,9 @@
 Compared: what g++ 12 reads for each of their 153 public headers of CCCL 2.3.2 and of 3.5.0, after `cuda_runtime.h`.
 """
 
-import re
 from collections.abc import Iterator
 
-from fa3_matrix.migrate.difference import Change, Difference, Remedy
+from fa3_matrix.migrate.difference import Change, Remedy
 
 _DEVICE = (
     *("adjacent_difference", "copy", "histogram", "memcpy", "merge_sort", "partition"),
@@ -98,9 +97,9 @@ _LOST: tuple[tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...]], ...]
 )
 
 
-def changes(difference: Difference) -> Iterator[Change]:
-    """Rows of rule INCLUDE-TRANSITIVE, if the difference is one from CCCL 2 to a later major."""
-    if not difference.old_cccl.startswith("2.") or difference.new_cccl.startswith("2."):
+def standard_rows(old_cccl: str, new_cccl: str) -> Iterator[Change]:
+    """Rows of rule INCLUDE-TRANSITIVE, from CCCL 2 to a later major; of which release of it is not known."""
+    if not old_cccl.startswith("2.") or new_cccl.startswith("2."):
         return
     for header, names, lost_from, brought_by in _LOST:
         for name in names:
@@ -116,20 +115,3 @@ def changes(difference: Difference) -> Iterator[Change]:
                 lost_from=lost_from,
                 brought_by=(*brought_by, "bits/stdc++.h"),
             )
-
-
-_C = (
-    "assert|complex|ctype|errno|fenv|float|inttypes|limits|locale|math|setjmp|signal|stdarg|stdbool|stddef|stdint"
-    "|stdio|stdlib|string|tgmath|time|wchar|dirent|dlfcn|execinfo|fcntl|getopt|libgen|malloc|memory|netdb|omp|poll"
-    "|pthread|pwd|sched|semaphore|strings|termios|unistd|windows|intrin|immintrin|x86intrin|mma"
-)
-_KNOWN = re.compile(
-    rf"[a-z_]+|(?:{_C}|cooperative_groups)\.h|(?:thrust|cub|cuda|nv|cooperative_groups|crt|sys|linux|netinet|arpa)/.*"
-    r"|(?:cu|nv|npp)\w*\.(?:h|hpp|cuh)"
-    r"|(?:device|host|vector|math|driver|sm|texture|surface|builtin|channel|library|common)_\w+\.(?:h|hpp)"
-)
-
-
-def may_bring(header: str) -> bool:
-    """Whether a header that the tree does not have is a third party's, of which it is not known what it includes."""
-    return _KNOWN.fullmatch(header) is None
