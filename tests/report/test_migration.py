@@ -45,7 +45,8 @@ def test_what_was_not_scanned_is_not_run_and_never_a_pass(build: BuildFolder):
     assert "- migration scan: `nox -s migrate` scans this tree" in markdown
     assert "Not run: nox -s migrate scans this tree" in migration.text
     assert "Not run: nox -s migrate-probes" in migration.text
-    assert "1,466 changes" in migration.text  # the difference needs no run
+    changes = len(load_difference("12.4", "13.3").changes)
+    assert f"{changes:,} changes" in migration.text  # the difference needs no run
     assert build.assembled()["migration"] is None
 
 

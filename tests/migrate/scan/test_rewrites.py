@@ -101,6 +101,33 @@ def test_what_is_not_mechanical_stays(tmp_path: Path, line: str) -> None:
     assert breaks(tmp_path)
 
 
+OBJECTS = """\
+#include <cub/cub.cuh>
+#include <thrust/copy.h>
+#include <thrust/execution_policy.h>
+#include <thrust/functional.h>
+
+using Longest = cub::Max;
+
+cudaError_t add(void* room, size_t& bytes, const int* in, int* out, int n) {
+  return cub::DeviceReduce::Reduce(room, bytes, in, out, n, cub::Sum(), 0);
+}
+
+void select(const int* from, const bool* flags, int* to, int n) {
+  thrust::copy_if(thrust::device, from, from + n, flags, to, thrust::identity<bool>());
+}
+"""
+
+
+def test_function_objects_become_those_of_both(tmp_path: Path) -> None:
+    after = fixed(tmp_path, OBJECTS)
+    assert "using Longest = thrust::maximum<>;" in after
+    assert "n, cuda::std::plus<>(), 0)" in after
+    assert "to, cuda::std::identity());" in after
+    assert after.count("#include <cuda/std/functional>\n") == 1
+    assert breaks(tmp_path) == []
+
+
 def test_line_ends_of_windows_are_kept(tmp_path: Path) -> None:
     text = "#include <cuda.h>\nvoid f(CUcontext* c, CUdevice d) { cuCtxCreate(c, 0, d); }\n"
     after = fixed(tmp_path, text.replace("\n", "\r\n"))
@@ -120,14 +147,15 @@ def test_c_takes_what_needs_no_cpp(tmp_path: Path) -> None:
 
 
 @pytest.mark.toolkit
-def test_both_compilers_take_what_is_mended(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", [UNIT, OBJECTS], ids=["calls and fields", "function objects"])
+def test_both_compilers_take_what_is_mended(tmp_path: Path, text: str) -> None:
     old, new = toolkits.find("12.4"), toolkits.find("13.3")
 
     def taken(toolkit: toolkits.ToolkitRoot) -> bool:
         unit = guessed("unit.cu", Tree(tmp_path, frozenset(["unit.cu"])), toolkit)
         return compile_unit(unit, tmp_path, toolkit).succeeded
 
-    (tmp_path / "unit.cu").write_text(UNIT)
+    (tmp_path / "unit.cu").write_text(text)
     assert (taken(old), taken(new)) == (True, False)
-    fixed(tmp_path, UNIT)
+    fixed(tmp_path, text)
     assert (taken(old), taken(new)) == (True, True)

@@ -205,10 +205,12 @@ def message_of(change: Change, unit: Unit) -> str:
 
 def _edits(unit: Unit, change: Change, use: Use) -> tuple[Edit, ...]:
     """The name replaced, where a replacement of the name alone is known."""
-    replacement = change.remedy.replacement if change.remedy else None
-    if replacement is None or use.at is not None:
+    if use.at is not None:
         return ()
     start, end = use.span
+    replacement = change.remedy.replacement if change.remedy else None
+    if replacement is None:
+        return rewrites.of_object(unit, change, start, use.place.path[-1], use.place.syntax)
     if "::" in change.name and not use.qualifier:
         return ()  # found through `using namespace`: its replacement would not be
     if "\n" in unit.source.text[start:end]:

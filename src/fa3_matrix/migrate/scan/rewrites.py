@@ -170,6 +170,34 @@ def of_field(unit: Unit, change: Change, node: "Node", syntax: Syntax) -> tuple[
     return _edits(unit, _PROPERTY, start, end, edit)
 
 
+# Function objects whose remedy is another one, and the header that has it in both toolkits.
+_OBJECTS = {
+    **dict.fromkeys(
+        ("cub::Sum", "cub::Difference", "cub::Division", "cub::Equality", "cub::Inequality"),
+        "cuda/std/functional",
+    ),
+    **dict.fromkeys(("cub::Max", "cub::Min"), "thrust/functional.h"),
+    "thrust::identity": "cuda/std/functional",
+}
+
+
+def of_object(
+    unit: Unit, change: Change, start: int, leaf: "Node", syntax: Syntax
+) -> tuple[Edit, ...]:
+    """Of a function object named at ``start``, with its qualifiers, up to ``leaf``; template arguments go with it."""
+    header, remedy = _OBJECTS.get(change.name), change.remedy
+    below = _below_includes(unit, start)
+    if header is None or remedy is None or remedy.both is None or below is None:
+        return ()
+    wrapper = leaf.parent
+    is_template = wrapper is not None and wrapper.type in ("template_type", "template_function")
+    end = syntax.span(wrapper if wrapper is not None and is_template else leaf)[1]
+    if unit.source.text.startswith("::", end) or not _is_one_line(unit, start, end):
+        return ()
+    include = f"#include <{header}>{_newline(unit, start)}"
+    return (unit.source.edit(below, below, include), unit.source.edit(start, end, remedy.both))
+
+
 def _is_written(node: "Node") -> bool:
     parent = node.parent
     if parent is None:
@@ -184,9 +212,12 @@ def _edits(unit: Unit, macro: _Macro, start: int, end: int, text: str) -> tuple[
     below = _below_includes(unit, start)
     if below is None or not _is_one_line(unit, start, end):
         return ()
-    newline = "\r\n" if "\r\n" in unit.source.text[:start] else "\n"
-    definition = macro.definition.replace("\n", newline)
+    definition = macro.definition.replace("\n", _newline(unit, start))
     return (unit.source.edit(below, below, definition), unit.source.edit(start, end, text))
+
+
+def _newline(unit: Unit, before: int) -> str:
+    return "\r\n" if "\r\n" in unit.source.text[:before] else "\n"
 
 
 def _is_one_line(unit: Unit, start: int, end: int) -> bool:
