@@ -17,9 +17,8 @@ import pytest
 from fa3_matrix import _json
 from fa3_matrix.bench import machine
 from fa3_matrix.bench.builds import BuildArm
-from fa3_matrix.bench.results import Document, manifest_sha256
+from fa3_matrix.bench.results import Document, arm_identity, manifest_sha256
 from fa3_matrix.bench.suites import suite_problems
-from fa3_matrix.bench.trial import identity
 from fa3_matrix.build import Manifest
 from fa3_matrix.gate import run as gate_run
 from fa3_matrix.gate.__main__ import main
@@ -78,8 +77,8 @@ def simulated(monkeypatch) -> Callable[[str, float], list[Any]]:
                             "seconds": 1.0,
                             "load_order": [name, plan.base_name],
                             "arms": {
-                                "base": identity(plan.base_name, base),
-                                "head": identity(name, BuildArm.open(folder)),
+                                "base": arm_identity(plan.base_name, base.name, base.folder),
+                                "head": arm_identity(name, BuildArm.open(folder).name, folder),
                             },
                             "gpu": {"name": "H200", "uuid": "u", "driver": "580", "torch": "2.11"},
                             "cells": [

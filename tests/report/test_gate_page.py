@@ -16,9 +16,10 @@ from fa3_matrix.report import gate_page, render
 from fa3_matrix.report.__main__ import summary
 from fa3_matrix.report.inputs import Json
 
+from ..page import Page
 from .conftest import BuildFolder, load_matrix
 from .gate_runs import CELLS, NO_KERNEL, SLOW, TWINS, assembled, cell_of, compared, run, write
-from .test_render import _columns_agree, _Page
+from .test_render import _columns_agree
 
 HINTS = ["associated with 24 more bytes spilled", "associated with another schedule"]
 HOSTILE = '<script>alert(1)</script> | $x^{ `"><img src=x onerror=y> [a](b)\n::error::z %'
@@ -42,7 +43,7 @@ def test_no_gate_is_not_run_with_the_reason():
     assert "no two builds were timed side by side" in lines["gate"]
     assert "no build was held to a base's" in lines["static gate"]
     page = render.html(data)
-    text = _Page(page).text
+    text = Page(page).text
     assert lines["gate"] in text
     assert "Performance gate" not in text
     assert "<script" not in page
@@ -56,7 +57,7 @@ def test_the_files_of_a_judged_run(build: BuildFolder):
     assert data["gate"]["outcome"] == "fail"
     assert {"gate"}.isdisjoint(entry["stage"] for entry in data["not_run"])
     folder = build.path / "report"
-    page = _Page((folder / "index.html").read_text(encoding="utf-8"))
+    page = Page((folder / "index.html").read_text(encoding="utf-8"))
     assert page.loads == []
     assert "Performance gate" in page.text
     assert "## Performance gate: fail" in (folder / "report.md").read_text(encoding="utf-8")
@@ -71,7 +72,7 @@ def test_the_files_of_a_judged_run(build: BuildFolder):
 def test_every_outcome_is_told_first_with_its_meaning_and_counts(outcome: Outcome):
     gate, trials = run(outcome.value)
     data = assembled(gate, trials)
-    text, markdown = _Page(render.html(data)).text, render.markdown(data)
+    text, markdown = Page(render.html(data)).text, render.markdown(data)
     meaning, counts = data["gate"]["meaning"], gate["counts"]
     verdict = f"{outcome.value} (exit code {outcome.exit_code}): {meaning}."
     assert text.index(verdict) < text.index("The matrix")
@@ -90,7 +91,7 @@ def test_every_outcome_is_told_first_with_its_meaning_and_counts(outcome: Outcom
 def test_a_failed_cell_is_told_with_its_numbers_and_hints():
     gate, trials = _failed()
     data = assembled(gate, trials)
-    text, markdown = _Page(render.html(data)).text, render.markdown(data)
+    text, markdown = Page(render.html(data)).text, render.markdown(data)
     cell = cell_of(gate["cells"], SLOW)
     low, high = cell["interval"]
     row = f"{cell['label']} gate, cold {cell['ratio']:.4f} {low:.4f} to {high:.4f} "
@@ -110,7 +111,7 @@ def test_the_table_has_every_cell_and_why():
     rows = table[: table.index("</table>")].split("<tr data-verdict=")[1:]
     counted = Counter(row.split('"')[1] for row in rows)
     assert dict(counted) == {verdict: n for verdict, n in gate["counts"].items() if n}
-    text = _Page(page).text
+    text = Page(page).text
     assert all(cell["reason"] in text for cell in gate["cells"])
     assert NO_KERNEL in text
     assert "40 pairs dropped: throttled" in text
@@ -122,7 +123,7 @@ def test_a_head_that_is_not_the_build_at_hand_is_stale():
     data = assembled(gate, trials, manifest_sha256={gate["head"]["cell"]: "f" * 64})
     page = render.html(data)
     assert '<section class="verdict stale">' in page
-    assert "Stale: head was another build of sm90-cu124" in _Page(page).text
+    assert "Stale: head was another build of sm90-cu124" in Page(page).text
     assert "**Stale: head was another build" in render.markdown(data)
     assert summary(data).count("stale") == 1
 
@@ -139,7 +140,7 @@ def test_without_matplotlib_the_section_says_which_extra_draws():
     page = render.html(assembled(*run("fail")))
     assert "<svg" not in page
     assert "they need matplotlib, which the extra <code>report</code> installs" in page
-    assert "All 32 cells" in _Page(page).text
+    assert "All 32 cells" in Page(page).text
 
 
 def test_others_text_is_escaped_everywhere():
@@ -158,7 +159,7 @@ def test_others_text_is_escaped_everywhere():
     page, markdown = render.html(data), render.markdown(data)
     assert page.count("<script") == 1
     assert "<img" not in page
-    assert _Page(page).loads == []
+    assert Page(page).loads == []
     assert "<script" not in markdown and "[a](b)" not in markdown
     _columns_agree(markdown.replace(r"\|", ""))
     assert len(gate_page.annotations(data).splitlines()) == 1
@@ -307,7 +308,7 @@ def test_the_static_gate_is_told_with_what_broke_and_what_was_not_checked(build:
     _json.write_atomic(build.path / "results" / "static-gate.json", _static())
     data = report.write(build.path)
     assert [entry["stage"] for entry in data["not_run"] if "gate" in entry["stage"]] == ["gate"]
-    text = _Page(render.html(data)).text
+    text = Page(render.html(data)).text
     for words in (
         *(
             "rules broken: 1, waived besides: 0",
@@ -327,5 +328,5 @@ def test_the_static_gate_is_told_with_what_broke_and_what_was_not_checked(build:
 def test_a_waived_finding_is_shown_and_is_no_annotation():
     waiver = {"expires": "2030-01-31", "reason": "known"}
     data = assembled(None, static_gate=_static(waiver=waiver))
-    assert "waived until 2030-01-31: known" in _Page(render.html(data)).text
+    assert "waived until 2030-01-31: known" in Page(render.html(data)).text
     assert gate_page.annotations(data) == ""

@@ -15,8 +15,8 @@ from fa3_matrix.report.inputs import Json
 
 from ..migrate.formats.test_html import BEHAVIOUR
 from ..migrate.small_difference import finding
+from ..page import Page
 from .conftest import BuildFolder
-from .test_render import _Page
 
 
 def scan(build: BuildFolder, *found: Finding) -> Json:
@@ -26,12 +26,12 @@ def scan(build: BuildFolder, *found: Finding) -> Json:
     return _json.read(build.path / "results" / "migrate.json")
 
 
-def pages(build: BuildFolder) -> tuple[_Page, _Page, str]:
+def pages(build: BuildFolder) -> tuple[Page, Page, str]:
     """The first page, the migration's, and the Markdown."""
     report.write(build.path)
     folder = build.path / "report"
     first, migration = (
-        _Page((folder / name).read_text(encoding="utf-8"))
+        Page((folder / name).read_text(encoding="utf-8"))
         for name in ("index.html", "migration.html")
     )
     return first, migration, (folder / "report.md").read_text(encoding="utf-8")

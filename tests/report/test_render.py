@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -11,37 +10,8 @@ from fa3_matrix import report
 from fa3_matrix._page import code
 from fa3_matrix.report import render
 
+from ..page import Page
 from .conftest import BuildFolder, compared
-
-
-class _Page(HTMLParser):
-    """Collects a page's text, checks that tags close, and what it would load from elsewhere."""
-
-    VOID = ("meta", "br", "link", "img", "input")
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.loads: list[str] = []
-        self.words: list[str] = []
-        self.feed(text)
-        self.close()
-        assert self.open == []
-        self.text = " ".join(" ".join(self.words).split())
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in self.VOID:
-            self.open.append(tag)
-        # Where a reader may go is not loaded.
-        followed = ("src",) if tag == "a" else ("src", "href")
-        self.loads += [value for name, value in attrs if name in followed and value]
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if "style" not in self.open:
-            self.words.append(data)
 
 
 @pytest.fixture
@@ -55,8 +25,8 @@ def full(build: BuildFolder) -> BuildFolder:
     return build
 
 
-def _page(build: BuildFolder) -> _Page:
-    return _Page((build.path / "report" / "index.html").read_text(encoding="utf-8"))
+def _page(build: BuildFolder) -> Page:
+    return Page((build.path / "report" / "index.html").read_text(encoding="utf-8"))
 
 
 def test_page_is_well_formed_and_loads_nothing(full: BuildFolder):

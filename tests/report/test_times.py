@@ -10,9 +10,10 @@ from fa3_matrix import _json, report
 from fa3_matrix.report import render, time_plots
 from fa3_matrix.report.inputs import Json
 
+from ..page import Page
 from .conftest import BuildFolder
 from .gate_runs import compared
-from .test_render import _columns_agree, _Page
+from .test_render import _columns_agree
 
 CEILINGS = {"gemm_tflops": 700.0, "copy_gb_per_s": 4000.0, "gemm": "bf16", "copy": "1 GB"}
 STARTED = "2026-11-29T12:00:00+00:00"
@@ -63,7 +64,7 @@ def test_a_run_of_both_toolkits_is_put_side_by_side(build: BuildFolder):
     assert entry["rows"][0]["intensity"] == 200
     assert entry["rows"][0]["tflops"] == pytest.approx({"sm90-cu124": 200, "sm90-cu133": 250})
     report.write(build.path)
-    text = _Page((build.path / "report" / "index.html").read_text(encoding="utf-8")).text
+    text = Page((build.path / "report" / "index.html").read_text(encoding="utf-8")).text
     assert "headline 2 -6.2% -20.0% label of p +10.0% label of q" in text
     markdown = (build.path / "report" / "report.md").read_text(encoding="utf-8")
     assert "| headline | 2 | -6.2% | -20.0% (label of p) | +10.0% (label of q) |" in markdown
@@ -83,7 +84,7 @@ def test_times_of_two_runs_are_not(build: BuildFolder, other: Json):
     entries = build.assembled()["timings"]
     assert sorted(entry["title"] for entry in entries) == ["sm90-cu124", "sm90-cu133"]
     assert [entry["suites"] for entry in entries] == [[], []]
-    text = _Page(render.html(build.assembled())).text
+    text = Page(render.html(build.assembled())).text
     assert text.count("One toolkit's build alone was timed.") == 2
 
 
@@ -128,7 +129,7 @@ def test_no_ceilings_no_roofline_and_a_sentence(build: BuildFolder, ceilings: Js
     peers(build, **ceilings)
     data = build.assembled()
     assert time_plots.rooflines(data["timings"]) == [""]
-    text = _Page(render.html(data)).text
+    text = Page(render.html(data)).text
     assert "No roofline: no GEMM and no copy were timed in that run." in text
 
 
@@ -136,7 +137,7 @@ def test_rows_that_do_not_say_what_they_compute_have_no_roofline(build: BuildFol
     timed(build, "sm90-cu133", row("p", 8.0, flops=None, bytes=None))
     data = build.assembled()
     assert data["timings"][0]["rows"][0]["intensity"] is None
-    assert "No roofline: its rows do not say how much is computed" in _Page(render.html(data)).text
+    assert "No roofline: its rows do not say how much is computed" in Page(render.html(data)).text
 
 
 def test_the_roofline_has_a_point_an_arm_and_the_measured_ceilings(build: BuildFolder):
@@ -167,7 +168,7 @@ def test_without_matplotlib_the_figures_stay(build: BuildFolder, monkeypatch: py
     timed(build, "sm90-cu133", row("p", 8.0))
     page = render.html(build.assembled())
     assert "<svg" not in page
-    text = _Page(page).text
+    text = Page(page).text
     assert "No roofline: it needs matplotlib" in text
     assert "headline 1 -20.0%" in text
 
@@ -181,7 +182,7 @@ def test_two_builds_side_by_side_have_intervals_and_no_verdict(build: BuildFolde
     (suite,) = data["side_by_side"]["suites"]
     assert suite["problems"] == len(shown) > 20
     assert min(cell["ratio"] for cell in shown) == suite["fastest"]["ratio"]
-    text, markdown = _Page(render.html(data)).text, render.markdown(data)
+    text, markdown = Page(render.html(data)).text, render.markdown(data)
     assert f"{found['base']} → {found['head']}, in 2 trials" in text
     assert "no verdict" in text
     assert "trials: 2; no verdict" in markdown
@@ -228,7 +229,7 @@ def test_costs_are_summed_up_by_arm(build: BuildFolder):
     assert (arm["problems"], arm["launch_us"], arm["idle_us"]) == (3, 21, 22)
     assert (arm["workspace_bytes"], arm["captured"], arm["asked"]) == (2000, 2, 3)
     assert (arm["p99"], arm["p999"]) == pytest.approx((1.2, 1.5))
-    text = _Page(render.html(build.assembled())).text
+    text = Page(render.html(build.assembled())).text
     assert "sm90-cu133 3 21.0 22.0 2 kB 2 of 3 +20.0% +50.0%" in text
 
 
@@ -239,6 +240,6 @@ def test_a_run_that_did_not_measure_costs_has_none(build: BuildFolder):
 
 def test_shares_of_the_ceilings_stand_beside_the_rates(build: BuildFolder):
     timed(build, "sm90-cu133", row("p", 10.0, of_gemm=0.613, of_copy=0.07), row("q", 10.0))
-    text = _Page(render.html(build.assembled())).text
+    text = Page(render.html(build.assembled())).text
     assert "200.0 61% 1000 7%" in text
     assert "200.0 – 1000 –" in text

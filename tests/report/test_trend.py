@@ -10,8 +10,9 @@ import pytest
 from fa3_matrix.report import render, time_plots
 from fa3_matrix.report.inputs import Json
 
+from ..page import Page
 from .conftest import BuildFolder
-from .test_render import _columns_agree, _Page
+from .test_render import _columns_agree
 
 P, Q = "dense_bf16_d64_h2-2_b1_q32_k32_s0", "varlen_bf16_d64_h2-2_q32-8_k32-8_s0"
 
@@ -44,7 +45,7 @@ def trend(build: BuildFolder) -> Json:
 def test_without_the_folder_there_is_no_trend(build: BuildFolder):
     data = build.assembled()
     assert data["trend"] is None
-    assert "Trend" not in _Page(render.html(data)).text
+    assert "Trend" not in Page(render.html(data)).text
 
 
 def test_a_suites_change_is_the_mean_over_its_benchmarks(build: BuildFolder):
@@ -62,7 +63,7 @@ def test_builds_have_panels_of_their_own_and_one_run_has_none(build: BuildFolder
     for cell in ("sm90-cu124", "sm90-cu133"):
         keep(build, 1, {f"headline-{P}": 10}, cell)
     assert trend(build)["suites"] == []
-    assert "One run alone is kept" in _Page(render.html(build.assembled())).text
+    assert "One run alone is kept" in Page(render.html(build.assembled())).text
     for cell in ("sm90-cu124", "sm90-cu133"):
         keep(build, 2, {f"headline-{P}": 10}, cell)
     assert [suite["cell"] for suite in trend(build)["suites"]] == ["sm90-cu124", "sm90-cu133"]
@@ -79,7 +80,7 @@ def test_what_moved_most_is_named_slower_ones_first(build: BuildFolder):
     assert (first["previous_us"], first["latest_us"]) == pytest.approx((100, 150))
     assert (last["suite"], last["change"]) == ("decode", pytest.approx(-1 / 3))
     data = build.assembled()
-    text, markdown = _Page(render.html(data)).text, render.markdown(data)
+    text, markdown = Page(render.html(data)).text, render.markdown(data)
     assert "sm90-cu133 NVIDIA H200 100.0 150.0 +50.0%" in text
     assert "| sm90-cu133 | 100.0 | 150.0 | +50.0% |" in markdown
     _columns_agree(markdown)
@@ -110,13 +111,13 @@ def test_files_of_another_kind_are_named(build: BuildFolder):
         keep(build, day, {f"headline-{P}": 10})
     (build.path / "history" / "other.json").write_text('{"a": 1}')
     assert [name.endswith("other.json") for name in trend(build)["skipped"]] == [True]
-    assert "1 files of that folder not read" in _Page(render.html(build.assembled())).text
+    assert "1 files of that folder not read" in Page(render.html(build.assembled())).text
 
 
 def test_a_folder_without_results_says_so(build: BuildFolder):
     (build.path / "history").mkdir(parents=True)
     assert "holds no results of pytest-benchmark" in trend(build)["why_not"]
-    assert "Not shown:" in _Page(render.html(build.assembled())).text
+    assert "Not shown:" in Page(render.html(build.assembled())).text
 
 
 def test_without_duckdb_the_extra_is_named(build: BuildFolder, monkeypatch: pytest.MonkeyPatch):

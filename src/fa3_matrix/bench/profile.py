@@ -25,6 +25,8 @@ from fa3_matrix.bench.results import Document
 from fa3_matrix.build import Manifest
 from fa3_matrix.errors import BenchError
 
+NO_METRIC = "ncu has no such metric for this chip"
+
 
 def role(kernel: str) -> str:
     """What a kernel is in a call, by its name."""
@@ -73,7 +75,7 @@ def kernel_document(launch: Launch, metrics: Mapping[str, Any]) -> Document:
     counters, missing = {}, {}
     for key, metric in metrics.items():
         if metric["name"] is None:
-            missing[key] = "ncu has no such metric for this chip"
+            missing[key] = NO_METRIC
             continue
         value = launch.value(metric["name"])
         if isinstance(value, str):

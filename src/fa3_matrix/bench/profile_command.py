@@ -10,12 +10,13 @@ from fa3_matrix.bench import machine, profile, results
 from fa3_matrix.bench.problems import Problem
 from fa3_matrix.bench.profile_metrics import METRICS
 from fa3_matrix.bench.profile_ncu import CACHE_CONTROL, CLOCK_CONTROL, Ncu
-from fa3_matrix.bench.results import Document, manifest_sha256
+from fa3_matrix.bench.results import Document
 from fa3_matrix.bench.session import (
     Session,
     add_arguments,
     build_folder,
     header,
+    names,
     only,
     open_session,
     say,
@@ -76,7 +77,7 @@ def add_parsers(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
 
 def run_profile(arguments: argparse.Namespace) -> int:
     """Writes profile.json, prints its table, and what must be 0 and is not; 1 when there is such a thing."""
-    given = [arm for text in arguments.arms for arm in text.split(",") if arm]
+    given = names(arguments.arms)
     if given and not arguments.build and all("=" in arm for arm in given):
         # No cell need be built here then; whether this GPU runs such builds, the first one tells.
         arguments.build = [Path(given[0].partition("=")[2])]
@@ -86,7 +87,7 @@ def run_profile(arguments: argparse.Namespace) -> int:
         return 0
     ncu = Ncu.find(arguments.ncu)
     arms = arms_of(given, session)
-    suites = [] if arguments.problem else list(dict.fromkeys(arguments.suite))
+    suites = [] if arguments.problem else names(arguments.suite)
     problems = [("", problem) for problem in arguments.problem] or spread(
         [(suite, p) for suite in suites for p in suite_problems(suite, session.matrix)],
         arguments.problems,
@@ -95,7 +96,7 @@ def run_profile(arguments: argparse.Namespace) -> int:
     say(f"Nsight Compute {ncu.version}: {len(problems)} problems, {', '.join(arms)}")
     for metric in metrics.values():
         if metric["name"] is None:
-            say(f"missing: {metric['meaning']}: ncu has no such metric for this chip")
+            say(f"missing: {metric['meaning']}: {profile.NO_METRIC}")
     rows = _profile(session, ncu, arms, problems, metrics)
     manifests = {name: Manifest.read(folder) for name, folder in arms.items()}
     found = profile.findings(rows, manifests)
@@ -113,11 +114,7 @@ def run_profile(arguments: argparse.Namespace) -> int:
             "cache_control": CACHE_CONTROL,
         },
         arms=[
-            {
-                "name": name,
-                "cell": manifests[name].cell,
-                "manifest_sha256": manifest_sha256(folder),
-            }
+            results.arm_identity(name, manifests[name].cell, folder)
             for name, folder in arms.items()
         ],
         metrics=metrics,
@@ -206,8 +203,8 @@ def _count(
     log = session.results / "raw" / f"profile-{name}.csv"
     ids = [row["problem"] for row, _ in served]
     target = (sys.executable, "-m", "fa3_matrix.bench.profile_target", str(arm.folder), *ids)
-    names = [metric["name"] for metric in metrics.values() if metric["name"]]
-    launches = ncu.count(target, names, log)
+    wanted = [metric["name"] for metric in metrics.values() if metric["name"]]
+    launches = ncu.count(target, wanted, log)
     calls = profile.by_call(launches, [variant for _, variant in served])
     for (row, _), call in zip(served, calls, strict=True):
         row["kernels"][name] = [profile.kernel_document(launch, metrics) for launch in call]

@@ -72,6 +72,11 @@ SCHEMA = 1
 Document = dict[str, Any]
 
 
+def arm_identity(name: str, cell: str, folder: Path) -> Document:
+    """How documents name an arm: a build, which may be of any origin."""
+    return {"name": name, "cell": cell, "manifest_sha256": manifest_sha256(folder)}
+
+
 def manifest_sha256(folder: Path) -> str:
     """Identifies the build that a result is of."""
     return hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest()

@@ -15,6 +15,7 @@ from fa3_matrix.bench.session import (
     Session,
     add_arguments,
     header,
+    names,
     only,
     open_session,
     say,
@@ -81,11 +82,11 @@ def add_parsers(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
 
 def run_performance(arguments: argparse.Namespace) -> int:
     """Times, prints and writes; 1 when a build refused a problem or its output was wrong."""
-    suites = _names(arguments.suite)
+    suites = names(arguments.suite)
     peers = _peers(arguments.peers)
     session = open_session(arguments)
     if arguments.arms:
-        session = only(session, _names(arguments.arms))
+        session = only(session, names(arguments.arms))
     header(session)
     documents = session.not_run("performance", suites=suites, ceilings=None, results=[])
     if session.builds:
@@ -94,19 +95,14 @@ def run_performance(arguments: argparse.Namespace) -> int:
     return int(any(document["state"] == "failed" for document in documents))
 
 
-def _names(values: Iterable[str]) -> list[str]:
-    """The names in `values`, each of which may be several, separated by commas."""
-    return list(dict.fromkeys(name for value in values for name in value.split(",") if name))
-
-
 def _peers(values: Sequence[str] | None) -> list[Peer]:
     if values is None:
         return []
-    names = _names(values) or list(PEERS)
-    for name in names:
+    chosen = names(values) or list(PEERS)
+    for name in chosen:
         if name not in PEERS:
             raise BenchError(f"no peer is named {name!r}; there are {', '.join(PEERS)}")
-    return [PEERS[name] for name in names]
+    return [PEERS[name] for name in chosen]
 
 
 def _run(

@@ -3,7 +3,7 @@
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -124,6 +124,11 @@ def open_session(arguments: argparse.Namespace) -> Session:
         json=arguments.json,
         watch=Stopwatch(),
     )
+
+
+def names(values: Iterable[str]) -> list[str]:
+    """The names in `values`, each of which may be several, separated by commas."""
+    return list(dict.fromkeys(name for value in values for name in value.split(",") if name))
 
 
 def only(session: Session, arms: Sequence[str]) -> Session:

@@ -39,7 +39,7 @@ from fa3_matrix.bench import machine
 from fa3_matrix.bench.builds import BuildArm
 from fa3_matrix.bench.measure import Contender, check, rotating_inputs
 from fa3_matrix.bench.problems import Problem
-from fa3_matrix.bench.results import Document, Stopwatch, manifest_sha256
+from fa3_matrix.bench.results import Document, Stopwatch, arm_identity
 from fa3_matrix.bench.sensors import Sensors
 from fa3_matrix.bench.timing import Arm, Clock, CudaClock, Work
 from fa3_matrix.bench.trial_plan import Plan, PlannedCell
@@ -52,11 +52,6 @@ _CHECKED_SCORES = 2**26
 _MOST_PLACEMENT_BYTES = 2**28
 
 _TWIN = "twin of the base"
-
-
-def identity(name: str, arm: BuildArm) -> Document:
-    """How documents name an arm."""
-    return {"name": name, "cell": arm.name, "manifest_sha256": manifest_sha256(arm.folder)}
 
 
 @contextmanager
@@ -132,7 +127,9 @@ class Trial:
                     cells[name].append(timed)
                 report(done + 1, len(wanted))
             del placement
-            identities = {name: identity(name, arm) for name, arm in self._arms.items()}
+            identities = {
+                name: arm_identity(name, arm.name, arm.folder) for name, arm in self._arms.items()
+            }
         return [
             {
                 "schema": 1,

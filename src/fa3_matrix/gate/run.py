@@ -10,8 +10,7 @@ from fa3_matrix.bench import trial_plan
 from fa3_matrix.bench.builds import BuildArm
 from fa3_matrix.bench.problems import Problem
 from fa3_matrix.bench.profile import counters
-from fa3_matrix.bench.results import Document, manifest_sha256
-from fa3_matrix.bench.trial import identity
+from fa3_matrix.bench.results import Document, arm_identity, manifest_sha256
 from fa3_matrix.bench.trial_plan import Plan, PlannedCell
 from fa3_matrix.bench.trials import run_trials
 from fa3_matrix.errors import BenchError
@@ -137,7 +136,10 @@ def _arms(
     cells += [
         CellKey(twin.suite, twin.problem, mode, twin.control) for twin in trial_plan.twins(paired)
     ]
-    identities = [Arm(**identity(name, arm)) for name, arm in zip(names, arms, strict=True)]
+    identities = [
+        Arm(**arm_identity(name, arm.name, arm.folder))
+        for name, arm in zip(names, arms, strict=True)
+    ]
     plan = Plan(
         base=base.folder,
         base_name=names[0],

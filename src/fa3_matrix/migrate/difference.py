@@ -1,6 +1,7 @@
 """The difference of two toolkits, as data: what the scanner looks for, and what a page shows."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from fa3_matrix.migrate.rules import Proof
 
@@ -77,6 +78,11 @@ class Change:
     lost_from: tuple[str, ...] = ()
     brought_by: tuple[str, ...] = ()
 
+    @property
+    def successor(self) -> str | None:
+        """The new name of what moved."""
+        return (self.remedy.replacement if self.remedy else None) or self.new
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -87,6 +93,14 @@ class Difference:
     old_cccl: str
     new_cccl: str
     changes: tuple[Change, ...]
+
+    @cached_property
+    def by_rule(self) -> dict[str, dict[str, Change]]:
+        """The changes of a rule, by name; the first of each."""
+        found: dict[str, dict[str, Change]] = {}
+        for change in self.changes:
+            found.setdefault(change.rule, {}).setdefault(change.name, change)
+        return found
 
     def named(self, name: str) -> tuple[Change, ...]:
         """The changes of one name."""

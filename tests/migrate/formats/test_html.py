@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -16,43 +15,10 @@ from fa3_matrix.migrate.result import Result, entries
 from fa3_matrix.migrate.rules import Proof, Severity, State
 from fa3_matrix.migrate.store import load_difference
 
+from ...page import Page
 from ..small_difference import DIFFERENCE, change, finding
 
 HOSTILE = "</pre></script><script>alert(1)</script><img src=x onerror=y>\"'&{{ 7*7 }}"
-
-
-class Page(HTMLParser):
-    """A page's text, its tables' rows with their attributes, and what it would load."""
-
-    VOID = ("meta", "br", "input")
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.loads: list[str] = []
-        self.links: list[str] = []
-        self.rows: list[dict[str, str | None]] = []
-        self.words: list[str] = []
-        self.feed(text)
-        self.close()
-        assert self.open == []
-        self.text = " ".join(" ".join(self.words).split())
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in self.VOID:
-            self.open.append(tag)
-        found = dict(attrs)
-        if tag == "tr" and "data-rule" in found:
-            self.rows.append(found)
-        self.loads += [v for k, v in attrs if v and (k == "src" or (k == "href" and tag != "a"))]
-        self.links += [v for k, v in attrs if v and k == "href" and tag == "a"]
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if not {"style", "script"} & set(self.open):
-            self.words.append(data)
 
 
 def result(*found: Finding, **more: Any) -> Result:

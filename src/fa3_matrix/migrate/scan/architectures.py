@@ -158,9 +158,9 @@ def listed(
                 if index < first_kept
                 else (entries[index - 1].end(), entry.end())
             )
-            if "\n" in source.text[slice(*cut)] and not re.search("[;,]", source.text[slice(*cut)]):
+            if not source.is_one_line(*cut) and not re.search("[;,]", source.text[slice(*cut)]):
                 cut = entry.span()
-            if "\n" not in source.text[slice(*cut)]:
+            if source.is_one_line(*cut):
                 edits = (source.edit(*cut, ""),)
         found = finding(source, entry.span(), number, state, confidence=confidence, edits=edits)
         if found:

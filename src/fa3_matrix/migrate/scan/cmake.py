@@ -171,7 +171,7 @@ def _without_comments(text: str) -> str:
 
 
 def _long_flags(source: Source, span: tuple[int, int], state: State) -> Iterator[Finding]:
-    for change in source.by_rule.get("FLAG-CHANGED", {}).values():
+    for change in source.difference.by_rule.get("FLAG-CHANGED", {}).values():
         # Short ones are options of many programs: `-r` says nothing here.
         if not change.name.startswith("--"):
             continue

@@ -133,9 +133,7 @@ def _fields(source: Source, states: list[State]) -> Iterator[Finding]:
 
 
 def _modules(source: Source, states: list[State]) -> Iterator[Finding]:
-    from fa3_matrix.migrate.scan.python import modules, successor
-
-    for name, change in modules(source.difference).items():
+    for name, change in source.difference.by_rule.get("PY-IMPORT", {}).items():
         parent, _, child = map(re.escape, name.rpartition("."))
         pattern = (
             rf"^[ \t]*(?P<what>c?import\s+{re.escape(name)}|from\s+{re.escape(name)}\s+c?import"
@@ -146,7 +144,7 @@ def _modules(source: Source, states: list[State]) -> Iterator[Finding]:
                 change.rule,
                 match.span("what"),
                 name,
-                f"{name} is {successor(change) or 'gone'}.",
+                f"{name} is {change.successor or 'gone'}.",
                 change=change,
                 state=states[source.position(match.start())[0] - 1],
             )

@@ -139,8 +139,6 @@ def added(unit: Unit, change: Change) -> tuple[Edit, ...]:
             continue
         include = include_of(unit.source.text, directive)
         if include and include.header.startswith(match[1] + "/"):
-            end = (
-                "\r\n" if unit.source.text[directive.start : directive.end].endswith("\r") else "\n"
-            )
-            return (unit.source.edit(directive.start, directive.start, line + end),)
+            line += unit.source.newline_of(directive.start)
+            return (unit.source.edit(directive.start, directive.start, line),)
     return ()

@@ -12,7 +12,7 @@ from fa3_matrix.migrate.scan.source import Source, releases
 
 def find(source: Source, start: int, end: int, state: State) -> Iterator[Finding]:
     """Libraries that the new toolkit names otherwise, and folders of the old toolkit, between two offsets."""
-    rows = _by_spelling(source.by_rule.get("SONAME", {}))
+    rows = _by_spelling(source.difference.by_rule.get("SONAME", {}))
     for match in _pattern(tuple(rows)).finditer(source.text, start, end) if rows else ():
         row = rows[match["name"].lower()]
         exact = row.name.lower() == match[0].lower()

@@ -213,7 +213,7 @@ def _edits(unit: Unit, change: Change, use: Use) -> tuple[Edit, ...]:
         return rewrites.of_object(unit, change, start, use.place.path[-1], use.place.syntax)
     if "::" in change.name and not use.qualifier:
         return ()  # found through `using namespace`: its replacement would not be
-    if "\n" in unit.source.text[start:end]:
+    if not unit.source.is_one_line(start, end):
         return ()
     return (unit.source.edit(start, end, replacement),)
 

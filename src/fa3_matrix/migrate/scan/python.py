@@ -95,18 +95,13 @@ def _python(source: Source) -> Iterator[Finding]:
 # --- modules -----------------------------------------------------------------------------------------
 
 
-def modules(difference: Difference) -> dict[str, Change]:
+def _modules(source: Source) -> dict[str, Change]:
     """Moved and removed modules by their old names."""
-    return {c.name: c for c in difference.changes if c.rule == "PY-IMPORT"}
-
-
-def successor(change: Change) -> str | None:
-    """The new name of a module that moved."""
-    return (change.remedy.replacement if change.remedy else None) or change.new
+    return source.difference.by_rule.get("PY-IMPORT", {})
 
 
 def _may_import(source: Source) -> bool:
-    names = modules(source.difference)
+    names = _modules(source)
     parents = "|".join({re.escape(name.rpartition(".")[0]) for name in names})
     whole = "|".join(map(re.escape, [*names, "import nvidia.", "from nvidia"]))
     pattern = rf"\bfrom\s+(?:{parents})\s+import\b|(?<!\w)(?:{whole})"
@@ -114,7 +109,7 @@ def _may_import(source: Source) -> bool:
 
 
 def _imports(source: Source, nodes: list[ast.AST], guards: "Guards") -> Iterator[Finding]:
-    moved = modules(source.difference)
+    moved = _modules(source)
     for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -170,7 +165,7 @@ def _moved_finding(
     edits: tuple[Edit, ...],
     guards: "Guards",
 ) -> Finding:
-    new = successor(change)
+    new = change.successor
     return source.finding(
         change.rule,
         _span(source, node),
@@ -187,7 +182,7 @@ def _moved_finding(
 def _renamed(
     source: Source, node: ast.stmt | ast.expr, name: str, change: Change
 ) -> tuple[Edit, ...]:
-    new = successor(change)
+    new = change.successor
     start, end = _span(source, node)
     found = re.search(rf"(?<![\w.]){re.escape(name)}(?![\w.])", source.text[start:end])
     if new is None or found is None:
@@ -205,7 +200,7 @@ def _taken_from(
         return ()
     parents, names = set(), []
     for alias, change in zip(node.names, changes, strict=True):
-        new = successor(change) if change else None
+        new = change.successor if change else None
         if new is None:
             return ()
         parent, _, name = new.rpartition(".")
@@ -237,7 +232,7 @@ def _wheel_module(source: Source, node: ast.stmt, guards: "Guards") -> Iterator[
 
 def _lines_with_imports(source: Source) -> Iterator[Finding]:
     """Of a file that is no Python of today (Python 2, a template): by lines."""
-    for name, change in modules(source.difference).items():
+    for name, change in _modules(source).items():
         parent, _, child = name.rpartition(".")
         pattern = (
             rf"^[ \t]*(?:import\s+{re.escape(name)}|from\s+{re.escape(name)}\s+import"
@@ -249,7 +244,7 @@ def _lines_with_imports(source: Source) -> Iterator[Finding]:
                 change.rule,
                 (start, match.end()),
                 name,
-                f"{name} is {successor(change) or 'gone'}.",
+                f"{name} is {change.successor or 'gone'}.",
                 change=change,
                 confidence="medium",
             )
@@ -349,8 +344,8 @@ class Guards:
     def of(cls, nodes: list[ast.AST], source: Source) -> "Guards":
         """Of the ``if`` and ``try`` statements among the nodes of a module."""
         spans: list[tuple[int, int, bool | None]] = []
-        moved = modules(source.difference)
-        parents = {new.rpartition(".")[0] for c in moved.values() if (new := successor(c))}
+        moved = _modules(source)
+        parents = {new.rpartition(".")[0] for c in moved.values() if (new := c.successor)}
         for node in nodes:
             if isinstance(node, (ast.If, ast.IfExp)):
                 value = _condition(node.test, source.difference.new)

@@ -100,15 +100,34 @@ _COOPERATIVE = _Macro(
     "0",
     "(properties).cooperativeMultiDeviceLaunch",
 )
-_ATTRIBUTES = {
-    "clockRate": "cudaDevAttrClockRate",
-    "computeMode": "cudaDevAttrComputeMode",
-    "kernelExecTimeoutEnabled": "cudaDevAttrKernelExecTimeout",
-    "memoryClockRate": "cudaDevAttrMemoryClockRate",
-    "singleToDoublePrecisionPerfRatio": "cudaDevAttrSingleToDoublePrecisionPerfRatio",
+# Field: what defines its replacement, if anything, and that, for an expression that gives the properties.
+_FIELDS: dict[str, tuple[_Macro | None, str]] = {
+    **{
+        field: (_PROPERTY, f"CUDA_PROPERTY({{}}, {field}, cudaDevAttr{attribute})")
+        for field, attribute in (
+            ("clockRate", "ClockRate"),
+            ("computeMode", "ComputeMode"),
+            ("kernelExecTimeoutEnabled", "KernelExecTimeout"),
+            ("memoryClockRate", "MemoryClockRate"),
+            ("singleToDoublePrecisionPerfRatio", "SingleToDoublePrecisionPerfRatio"),
+        )
+    },
+    "cooperativeMultiDeviceLaunch": (
+        _COOPERATIVE,
+        "CUDA_COOPERATIVE_MULTI_DEVICE_LAUNCH({})",
+    ),
+    # It has been whether there is a copy engine.
+    "deviceOverlap": (None, "(({}).asyncEngineCount > 0)"),
 }
-
-
+# Function objects whose remedy is another one, and the header that has it in both toolkits.
+_OBJECTS = {
+    **dict.fromkeys(
+        ("cub::Sum", "cub::Difference", "cub::Division", "cub::Equality", "cub::Inequality"),
+        "cuda/std/functional",
+    ),
+    **dict.fromkeys(("cub::Max", "cub::Min"), "thrust/functional.h"),
+    "thrust::identity": "cuda/std/functional",
+}
 _MACROS = tuple(
     macro.name for macro in (*_NO_DATA.values(), *(location for _, location in _LOCATIONS.values()))
 )
@@ -128,13 +147,14 @@ def of_call(unit: Unit, change: Change, call: "Node", syntax: Syntax) -> tuple[E
         if position >= len(spans) or unit.file.endswith(".c"):
             return ()
         start, end = spans[position]
-        return _edits(unit, macro, start, end, f"{macro.name}({unit.source.text[start:end]})")
+        form = f"{macro.name}({unit.source.text[start:end]})"
+        return _edits(unit, macro.definition, start, end, form)
     inserted = _inserted(change)
     if inserted is None or len(arguments) != len(parameters_of(change.old)):
         return ()
     position, macro = inserted
     start = spans[position][0]
-    return _edits(unit, macro, start, start, f"{macro.name} ")
+    return _edits(unit, macro.definition, start, start, f"{macro.name} ")
 
 
 def _inserted(change: Change) -> tuple[int, _Macro] | None:
@@ -152,33 +172,16 @@ def of_field(unit: Unit, change: Change, node: "Node", syntax: Syntax) -> tuple[
     """Of a field of cudaDeviceProp that is read in the expression ``node``."""
     record, _, field = change.name.rpartition("::")
     owner = node.child_by_field_name("argument")
-    is_known = field in (*_ATTRIBUTES, "deviceOverlap", "cooperativeMultiDeviceLaunch")
-    if record != "cudaDeviceProp" or not is_known or owner is None:
+    if record != "cudaDeviceProp" or field not in _FIELDS or owner is None:
         return ()
     if node.type != "field_expression" or _is_written(node):
         return ()
     text = syntax.text
     points = text(node)[len(text(owner)) :].lstrip().startswith("->")
     properties = f"*{text(owner)}" if points else text(owner)
-    start, end = syntax.span(node)
-    if field == "deviceOverlap":  # has been whether there is a copy engine
-        edit = f"(({properties}).asyncEngineCount > 0)"
-        return (unit.source.edit(start, end, edit),) if _is_one_line(unit, start, end) else ()
-    if field == "cooperativeMultiDeviceLaunch":
-        return _edits(unit, _COOPERATIVE, start, end, f"{_COOPERATIVE.name}({properties})")
-    edit = f"{_PROPERTY.name}({properties}, {field}, {_ATTRIBUTES[field]})"
-    return _edits(unit, _PROPERTY, start, end, edit)
-
-
-# Function objects whose remedy is another one, and the header that has it in both toolkits.
-_OBJECTS = {
-    **dict.fromkeys(
-        ("cub::Sum", "cub::Difference", "cub::Division", "cub::Equality", "cub::Inequality"),
-        "cuda/std/functional",
-    ),
-    **dict.fromkeys(("cub::Max", "cub::Min"), "thrust/functional.h"),
-    "thrust::identity": "cuda/std/functional",
-}
+    macro, form = _FIELDS[field]
+    definition = macro.definition if macro else ""
+    return _edits(unit, definition, *syntax.span(node), form.format(properties))
 
 
 def of_object(
@@ -186,16 +189,15 @@ def of_object(
 ) -> tuple[Edit, ...]:
     """Of a function object named at ``start``, with its qualifiers, up to ``leaf``; template arguments go with it."""
     header, remedy = _OBJECTS.get(change.name), change.remedy
-    below = _below_includes(unit, start)
-    if header is None or remedy is None or remedy.both is None or below is None:
+    if header is None or remedy is None or remedy.both is None:
         return ()
     wrapper = leaf.parent
-    is_template = wrapper is not None and wrapper.type in ("template_type", "template_function")
-    end = syntax.span(wrapper if wrapper is not None and is_template else leaf)[1]
-    if unit.source.text.startswith("::", end) or not _is_one_line(unit, start, end):
+    if wrapper is not None and wrapper.type in ("template_type", "template_function"):
+        leaf = wrapper
+    end = syntax.span(leaf)[1]
+    if unit.source.text.startswith("::", end):
         return ()
-    include = f"#include <{header}>{_newline(unit, start)}"
-    return (unit.source.edit(below, below, include), unit.source.edit(start, end, remedy.both))
+    return _edits(unit, f"#include <{header}>\n", start, end, remedy.both)
 
 
 def _is_written(node: "Node") -> bool:
@@ -207,21 +209,19 @@ def _is_written(node: "Node") -> bool:
     return parent.type in ("update_expression", "pointer_expression")
 
 
-def _edits(unit: Unit, macro: _Macro, start: int, end: int, text: str) -> tuple[Edit, ...]:
-    """The macro in place of what stands from ``start`` to ``end``, and its definition."""
-    below = _below_includes(unit, start)
-    if below is None or not _is_one_line(unit, start, end):
+def _edits(unit: Unit, definition: str, start: int, end: int, text: str) -> tuple[Edit, ...]:
+    """``text`` in place of what stands from ``start`` to ``end``, and the lines that it needs below the includes."""
+    source = unit.source
+    if not source.is_one_line(start, end):
         return ()
-    definition = macro.definition.replace("\n", _newline(unit, start))
-    return (unit.source.edit(below, below, definition), unit.source.edit(start, end, text))
-
-
-def _newline(unit: Unit, before: int) -> str:
-    return "\r\n" if "\r\n" in unit.source.text[:before] else "\n"
-
-
-def _is_one_line(unit: Unit, start: int, end: int) -> bool:
-    return "\n" not in unit.source.text[start:end]
+    replaced = source.edit(start, end, text)
+    if not definition:
+        return (replaced,)
+    below = _below_includes(unit, start)
+    if below is None:
+        return ()
+    lines = definition.replace("\n", source.newline_of(max(below - 1, 0)))
+    return (source.edit(below, below, lines), replaced)
 
 
 def _below_includes(unit: Unit, before: int) -> int | None:

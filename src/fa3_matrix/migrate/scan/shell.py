@@ -91,7 +91,7 @@ def _short_circuit(text: str, state: State, new: str) -> State:
 
 
 def _flags(source: Source, start: int, end: int, state: State, nvcc: bool) -> Iterator[Finding]:
-    for change in source.by_rule.get("FLAG-CHANGED", {}).values():
+    for change in source.difference.by_rule.get("FLAG-CHANGED", {}).values():
         if not change.name.startswith("-"):
             continue
         # One letter is the option of many programs: only where nvcc itself stands before it.

@@ -25,14 +25,6 @@ class Source:
         """Offset of the first character of each line."""
         return [0, *(match.end() for match in re.finditer("\n", self.text))]
 
-    @cached_property
-    def by_rule(self) -> dict[str, dict[str, Change]]:
-        """Rows of the difference: of a rule, by name."""
-        found: dict[str, dict[str, Change]] = {}
-        for change in self.difference.changes:
-            found.setdefault(change.rule, {}).setdefault(change.name, change)
-        return found
-
     def position(self, offset: int) -> tuple[int, int]:
         """Line and column, both from 1."""
         line = bisect_right(self.starts, offset)
@@ -42,6 +34,15 @@ class Source:
         """The inverse of `position`."""
         return self.starts[line - 1] + column - 1
 
+    def is_one_line(self, start: int, end: int) -> bool:
+        """Whether no line ends between two offsets; `edit` needs that."""
+        return "\n" not in self.text[start:end]
+
+    def newline_of(self, offset: int) -> str:
+        """How the line at ``offset`` ends."""
+        end = self.text.find("\n", offset)
+        return "\r\n" if end > 0 and self.text[end - 1] == "\r" else "\n"
+
     def edit(self, start: int, end: int, text: str) -> Edit:
         """Replace what is between two offsets of one line."""
         line, column = self.position(start)
@@ -49,12 +50,12 @@ class Source:
 
     def change(self, rule: str, *names: str) -> Change | None:
         """The row of the difference about the first of ``names`` that has one."""
-        rows = self.by_rule.get(rule, {})
+        rows = self.difference.by_rule.get(rule, {})
         return next((rows[name] for name in names if name in rows), None)
 
     def only(self, rule: str) -> Change | None:
         """The row of a rule that has one."""
-        return next(iter(self.by_rule.get(rule, {}).values()), None)
+        return next(iter(self.difference.by_rule.get(rule, {}).values()), None)
 
     def finding(
         self,
