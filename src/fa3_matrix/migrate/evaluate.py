@@ -18,9 +18,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from scipy import stats
-
 from fa3_matrix import _json
+from fa3_matrix._extras import needs
 from fa3_matrix._progress import progress
 from fa3_matrix.errors import Fa3Error
 from fa3_matrix.migrate.finding import Finding
@@ -29,7 +28,7 @@ from fa3_matrix.migrate.prove import CUDA_SUFFIXES, Diagnostic, is_about, is_com
 from fa3_matrix.migrate.rules import Severity, State
 from fa3_matrix.migrate.scan import scan
 from fa3_matrix.migrate.scan.tree import Tree
-from fa3_matrix.migrate.scan.walk import Listed, read, walk
+from fa3_matrix.migrate.scan.walk import Listed, read_text, walk
 from fa3_matrix.migrate.store import load_difference
 from fa3_matrix.toolkits import cache_dir, find
 
@@ -162,7 +161,7 @@ def _follows(error: Diagnostic, statements: Iterable[str]) -> bool:
 
 def _statement(root: Path, file: str, line: int) -> str:
     """The text from ``line`` to where its statement ends."""
-    lines = (read(root / file) or b"").decode("utf-8", "replace").split("\n")
+    lines = read_text(root / file).split("\n")
     return "\n".join(lines[line - 1 : line - 1 + _LINES]).partition(";")[0]
 
 
@@ -255,6 +254,8 @@ class Rate:
         """Lower and upper end, at 95 %; None of nothing."""
         if not self.of:
             return None
+        from scipy import stats
+
         ends = stats.binomtest(self.hits, self.of).proportion_ci(_LEVEL, method="exact")
         return float(ends.low), float(ends.high)
 
@@ -335,6 +336,13 @@ def main(arguments: list[str] | None = None) -> int:
             help=f"folder of headers that the toolkit of --{side} lacks",
         )
     options = parser.parse_args(arguments)
+    with needs("gate,migrate", 1):
+        import scipy  # noqa: F401  (for the intervals, which come after hours of compiling)
+
+        return _evaluate(options)
+
+
+def _evaluate(options: argparse.Namespace) -> int:
     try:
         compilers = Compilers(
             find(options.old),

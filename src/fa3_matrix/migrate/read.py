@@ -4,7 +4,6 @@ A root that has only headers gives a model without compiler; one without CCCL a 
 """
 
 import re
-import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +27,7 @@ from fa3_matrix.migrate.model import (
     Record,
     Signature,
 )
-from fa3_matrix.toolkits import clean_environment
+from fa3_matrix.toolkits import complete
 
 # What the interop headers take from other people's: enough to read CUDA's own declarations.
 _STAND_INS = """
@@ -303,17 +302,8 @@ def _libraries(tree: Tree) -> Iterable[Library]:
 
 def _compiler(nvcc: Path) -> Compiler:
     def ask(*arguments: str) -> str:
-        done = subprocess.run(
-            [nvcc, *arguments],
-            env=clean_environment(),
-            capture_output=True,
-            text=True,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
-        if done.returncode != 0:
-            raise ToolkitError(f"{nvcc} {' '.join(arguments)}: {done.stderr.strip()}")
-        return done.stdout + done.stderr
+        done = complete(nvcc, *arguments)
+        return done.stdout + done.stderr  # plans are printed to the latter
 
     usage = ask("--help")
     options = re.findall(r"^(--[\w-]+)[^\n(]*(?:\((-[\w-]+)\))?[ \t]*$", usage, re.MULTILINE)

@@ -11,7 +11,7 @@ from ._find import (
     torch_headers,
 )
 from ._host_compiler import host_compiler
-from ._probe import Probe
+from ._probe import Probe, complete
 from ._report import ToolkitState, report, table, text
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "ToolkitState",
     "cache_dir",
     "clean_environment",
+    "complete",
     "find",
     "host_compiler",
     "inspection",

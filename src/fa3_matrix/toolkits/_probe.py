@@ -76,6 +76,11 @@ def release(root: Path) -> str:
 
 def run(tool: Path, *arguments: str) -> str:
     """Run one of a toolkit's tools and return its standard output."""
+    return complete(tool, *arguments).stdout
+
+
+def complete(tool: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run one of a toolkit's tools to its end. Raises ToolkitError when it does not run, or fails."""
     try:
         done = subprocess.run(
             [tool, *arguments],
@@ -90,7 +95,7 @@ def run(tool: Path, *arguments: str) -> str:
     if done.returncode != 0:
         said = (done.stderr or done.stdout).strip()
         raise ToolkitError(f"`{tool} {' '.join(arguments)}` failed: {said}")
-    return done.stdout
+    return done
 
 
 def _ptx_isa(nvcc: Path) -> tuple[int, int]:

@@ -22,7 +22,7 @@ from fa3_matrix.migrate.scan.reach import LIBRARY_GUARDS, Reach, at_include, rea
 from fa3_matrix.migrate.scan.syntax import Syntax
 from fa3_matrix.migrate.scan.tree import HEADER_SUFFIXES, SOURCE_SUFFIXES, Tree
 from fa3_matrix.migrate.scan.unit import Unit, unit_of
-from fa3_matrix.migrate.scan.walk import read
+from fa3_matrix.migrate.scan.walk import read_text
 
 SUFFIXES = (*SOURCE_SUFFIXES, *HEADER_SUFFIXES)
 _TEMPLATES = (".in", ".jinja", ".j2", ".tmpl")  # of the suffixes above: config.h.in
@@ -113,7 +113,7 @@ def _after_libraries(analysis: Analysis, index: Index, tree: Tree) -> Iterator[F
     latent = {f.name for f in analysis.findings if f.state is State.LATENT}
     if not latent or not header.endswith(HEADER_SUFFIXES):
         return
-    text = (read(tree.root / header) or b"").decode("utf-8", "replace")
+    text = read_text(tree.root / header)
     for guard, library in LIBRARY_GUARDS.items():
         sources = [u for u in tree.units(header) if reads_before(tree, u, library, header)]
         if guard not in text or not sources:

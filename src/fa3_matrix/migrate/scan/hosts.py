@@ -20,7 +20,7 @@ from fa3_matrix.migrate.scan.preprocessor import Macro, Truth
 from fa3_matrix.migrate.scan.source import Source
 from fa3_matrix.migrate.scan.tree import INCLUDED, SOURCE_SUFFIXES, Tree
 from fa3_matrix.migrate.scan.unit import CUDA_SUFFIXES, conditions_of, is_device_code
-from fa3_matrix.migrate.scan.walk import read
+from fa3_matrix.migrate.scan.walk import read_text
 
 RULE = "HDR-MOVED"
 # What nvcc alone defines.
@@ -142,7 +142,7 @@ class Hosts:
         Guards(code, conditions, included, around)
 
     def _text(self, file: str) -> str:
-        return (read(self._tree.root / file) or b"").decode("utf-8", "replace")
+        return read_text(self._tree.root / file)
 
     def _change(self, header: str) -> Change | None:
         return next((c for prefix, c in self._moved if header.startswith(prefix)), None)

@@ -9,7 +9,7 @@ from fa3_matrix.migrate.scan.includes import include_of
 from fa3_matrix.migrate.scan.index import Index
 from fa3_matrix.migrate.scan.tree import HEADER_SUFFIXES, SOURCE_SUFFIXES, Tree
 from fa3_matrix.migrate.scan.unit import unit_of
-from fa3_matrix.migrate.scan.walk import read
+from fa3_matrix.migrate.scan.walk import read_text
 
 # By these macros headers ask whether one of a library was read before them; and how its headers' names begin.
 LIBRARY_GUARDS = {
@@ -75,7 +75,7 @@ class Reach:
 
     def _read(self, file: str) -> dict[str, State]:
         """The headers of the tree that ``file`` includes."""
-        text = (read(self._tree.root / file) or b"").decode("utf-8", "replace")
+        text = read_text(self._tree.root / file)
         unit = unit_of(file, text, self._index, self._tree)
         found: dict[str, State] = {}
         for directive in unit.guards.directives:
@@ -112,7 +112,7 @@ def at_include(
     finding: Finding, source: str, library: str, tree: Tree, index: Index
 ) -> Iterator[Finding]:
     """The finding, told of ``source``: at the include through which it reads the file that holds it."""
-    text = (read(tree.root / source) or b"").decode("utf-8", "replace")
+    text = read_text(tree.root / source)
     unit = unit_of(source, text, index, tree)
     for directive in unit.guards.directives:
         include = include_of(text, directive) if directive.word == "include" else None

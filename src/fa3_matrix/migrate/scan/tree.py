@@ -18,7 +18,7 @@ from fa3_matrix.migrate.scan.guards import (
 )
 from fa3_matrix.migrate.scan.lexing import lex, to_bytes
 from fa3_matrix.migrate.scan.preprocessor import Truth
-from fa3_matrix.migrate.scan.walk import read
+from fa3_matrix.migrate.scan.walk import read, read_text
 
 _INCLUDE = re.compile(rb"^[ \t]*#[ \t]*include(?:_next)?[ \t]*[<\"]([^>\"\n]+)[>\"]", re.MULTILINE)
 SOURCE_SUFFIXES = (".c", ".cc", ".cpp", ".cxx", ".c++", ".C", ".cu", ".mm")
@@ -242,7 +242,7 @@ class Tree:
         """The directives of a header alone, as `lex` has them, but with the paths of its includes."""
         known = self._directives.get(file)
         if known is None:
-            text = (read(self.root / file) or b"").decode("utf-8", "replace")
+            text = read_text(self.root / file)
             code, written = lex(text).code, to_bytes(text)
             lines = (
                 (written if directive.word == "include" else code)[directive.start : directive.end]

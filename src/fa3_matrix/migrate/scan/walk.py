@@ -122,6 +122,11 @@ def read(path: Path) -> bytes | None:
         return None
 
 
+def read_text(path: Path) -> str:
+    """Contents of a file, of which no byte is an error; "" where it cannot be read."""
+    return (read(path) or b"").decode("utf-8", "replace")
+
+
 def is_binary(data: bytes) -> bool:
     """Whether a file is no text: a zero byte early on (which UTF-16, that no compiler here takes, has too)."""
     return b"\0" in data[:_HEAD]
