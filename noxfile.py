@@ -42,6 +42,18 @@ def call(session: nox.Session, module: str, *arguments: str) -> None:
     session.run("python", "-m", f"fa3_matrix.{module}", *arguments)
 
 
+def judge(session: nox.Session, module: str, *arguments: str) -> None:
+    """Run a module whose exit code says why it failed, and end nox with that code in place of its own 1.
+
+    Sessions asked for after this one are not run then.
+    """
+    try:
+        call(session, module, *arguments)
+    except nox.command.CommandFailed as error:
+        # Releases of nox that do not tell the code leave their 1.
+        raise SystemExit(getattr(error, "return_code", None) or 1) from None
+
+
 @nox.session
 def matrix(session: nox.Session) -> None:
     """Provision the toolkits, build, audit and compare all cells, test on a GPU if any, report."""
@@ -146,14 +158,14 @@ def compare(session: nox.Session) -> None:
 def gate(session: nox.Session) -> None:
     """Judge head's times against base's on this GPU: -- --base origin/main. Exit codes: docs/gate.md."""
     install(session, CUDA_TORCH, extras="build,bench,gate")
-    call(session, "gate", "run", *session.posargs)
+    judge(session, "gate", "run", *session.posargs)
 
 
 @nox.session(name="static-gate")
 def static_gate(session: nox.Session) -> None:
     """Judge head's builds against base's without a GPU: spills, occupancy, size, build time."""
     install(session, extras="build,gate")
-    call(session, "gate", "static", *session.posargs)
+    judge(session, "gate", "static", *session.posargs)
 
 
 @nox.session
