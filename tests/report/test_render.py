@@ -57,6 +57,10 @@ def test_page_of_nothing_built(build: BuildFolder):
     text = _page(build).text
     assert "Nothing has been built yet" in text
     assert "Nothing to compare" in text
+    assert "Advisories Not known: there is no build." in text
+    markdown = render.markdown(build.assembled())
+    assert "Not known: there is no build.\n" in markdown
+    assert "no advisory of the compiler" not in text + markdown
 
 
 def test_failure_comes_first_and_is_escaped(full: BuildFolder):

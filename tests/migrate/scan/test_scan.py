@@ -305,6 +305,16 @@ def test_nothing_there(tmp_path: Path) -> None:
     assert scan(tmp_path, DIFFERENCE) == Scan((), 0, 0, ())
 
 
+def test_a_virtual_environment_of_any_name_is_none_of_the_tree(tmp_path: Path) -> None:
+    code = "void f() { cudaThreadSynchronize(); }"
+    inside = "tools/python/lib/nvidia/b.cu"
+    written(tmp_path, {"a.cu": code, "tools/python/pyvenv.cfg": "home = /usr/bin", inside: code})
+    assert [f.file for f in scan(tmp_path, DIFFERENCE).findings] == ["a.cu"]
+    # Asked for, it is scanned.
+    found = scan(tmp_path / "tools" / "python", DIFFERENCE).findings
+    assert [f.file for f in found] == ["lib/nvidia/b.cu"]
+
+
 def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
     written(
         tmp_path,

@@ -77,6 +77,9 @@ def _folder(root: Path, real: Path, exclude: Sequence[str]) -> Iterator[Listed |
         except OSError as error:
             yield Skipped(_text(folder) or ".", f"cannot be listed: {error.strerror}")
             continue
+        # A virtual environment, whatever it is called; unless it is what was asked for.
+        if folder and any(entry.name == "pyvenv.cfg" for entry in entries):
+            continue
         inner = []
         for entry in entries:
             file = f"{folder}/{entry.name}" if folder else entry.name
