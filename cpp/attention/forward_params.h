@@ -10,7 +10,7 @@
 
 namespace fa3 {
 
-inline constexpr int32_t kForwardAbiVersion = 5;
+inline constexpr int32_t kForwardAbiVersion = 6;
 inline constexpr float kWhole = __builtin_huge_valf();
 inline constexpr int32_t kTicketCounters = 16384;  // of each kernel with a persistent grid
 inline constexpr int32_t kCombineThreads = 128;    // of a combine kernel's CTA, which merges one row
@@ -59,7 +59,8 @@ struct ForwardParams {
   // place of heads_q.
   int32_t num_m_blocks;  // ceil(rows / VariantInfo::block_m), at least 1; rows: seqlen_q, with splits_keys times the
                          // heads of a group
-  int32_t heads_per_section;  // (batch, head) pairs of a section, at least 1
+  int32_t heads_per_section;       // (batch, head) pairs of a section, at least 1
+  int32_t heads_of_first_section;  // from 1 to that
 
   // Set when base pointers are multiples of 16 bytes and batch, row and head strides of 8 elements: 16-byte copies are
   // legal.

@@ -1,8 +1,8 @@
-// The one argument of forward kernels that load by TMA.
+// The one argument of forward kernels that load and store by TMA.
 //
 // Maps have four dimensions (head_dim, row, head, batch entry), varlen tensors one batch entry, and zeros outside:
-// boxes of one swizzle panel of columns by kQueryBoxRows (q) or VariantInfo::block_n (k, v) rows. Of a paged cache, pages
-// take the place of batch entries, and boxes are no longer than a page.
+// boxes of one swizzle panel of columns by kQueryBoxRows (q, out) or VariantInfo::block_n (k, v) rows. Of a paged cache,
+// pages take the place of batch entries, and boxes are no longer than a page.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct alignas(64) TensorMap {
 };
 
 struct TmaForwardParams {
-  TensorMap q, k, v;
+  TensorMap q, k, v, out;
   ForwardParams forward;
 };
 

@@ -45,7 +45,7 @@ Lengths lengths_of(const Fa3Forward& f) {
 
 // Pairs of (batch, query head) of a section, see tile_scheduler.h: enough for a tile an SM, so that what runs at a time
 // shares K and V in L2. Two tiles under a mask, which makes them of different length: the last section should hold short
-// ones to fill the gaps. All sections are of about the same size.
+// ones to fill the gaps. All sections but the first are of the same size.
 int64_t heads_per_section(int64_t kv_heads, int64_t heads_of_kv, int64_t m_blocks, bool masked, int32_t sms) {
   const int64_t least_tiles = int64_t{sms} * (masked ? 2 : 1);
   const int64_t tiles_of_kv = m_blocks * heads_of_kv;
@@ -121,6 +121,7 @@ int64_t plan_forward(const Fa3Forward& f, const Fa3Variant& variant, int32_t sms
   p.num_m_blocks = static_cast<int32_t>(m_blocks);
   p.heads_per_section = static_cast<int32_t>(
       heads_per_section(lengths.batch * heads_k, heads_q / heads_k, m_blocks, window.mask != FA3_MASK_FULL, sms));
+  p.heads_of_first_section = static_cast<int32_t>((lengths.batch * heads_q - 1) % p.heads_per_section + 1);
   p.ticket = -1;
   p.num_splits = 1;
   p.slots = 0;

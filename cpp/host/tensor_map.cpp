@@ -13,7 +13,7 @@ namespace {
 constexpr int32_t kElementBytes = 2;
 constexpr int32_t kTmaAlignment = 16;                  // of addresses and strides, bytes
 constexpr int64_t kTmaStrideLimit = int64_t{1} << 40;  // bytes
-constexpr size_t kCachedMaps = 256;                    // three a call: some eighty layers' worth, 64 KiB a thread
+constexpr size_t kCachedMaps = 512;                    // four a call: 128 layers' worth, 128 KiB a thread
 constexpr uint64_t kGoldenRatio = 0x9e3779b97f4a7c15;  // multiplicative hashing
 
 // The driver writes to addresses aligned as its own type says; TMA reads from multiples of 64.
@@ -46,6 +46,17 @@ View view_of(const Fa3Tensor& t, const Fa3Tensor& stand_in, int32_t columns, int
     if (t.sizes[dim] == 0) view.data = stand_in.data;
     view.sizes[i] = static_cast<uint64_t>(std::max<int64_t>(t.sizes[dim], 1));
     if (i > 0 && t.sizes[dim] > 1) view.strides[i - 1] = static_cast<uint64_t>(t.strides[dim] * kElementBytes);
+  }
+  return view;
+}
+
+// Of q's shape, but contiguous.
+View output_view(const Fa3Forward& f, const Strides& strides, int32_t columns) {
+  View view = view_of(f.q, f.q, columns, kQueryBoxRows);
+  view.data = f.out;
+  const int64_t from_rows[] = {strides.row, strides.head, strides.batch};
+  for (size_t i = 0; i < view.strides.size(); ++i) {
+    if (view.sizes[i + 1] > 1) view.strides[i] = static_cast<uint64_t>(from_rows[i] * kElementBytes);
   }
   return view;
 }
@@ -99,6 +110,7 @@ void fill_tensor_maps(const Driver& driver, const Fa3Forward& f, const Fa3Varian
   const int32_t keys = is_paged ? std::min(variant.block_n, params.forward.page_size) : variant.block_n;
   params.k = cached(driver, view_of(f.k, f.q, variant.tma_columns, keys));
   params.v = cached(driver, view_of(f.v, f.q, variant.tma_columns, keys));
+  params.out = cached(driver, output_view(f, params.forward.out_stride, variant.tma_columns));
 }
 
 }  // namespace fa3

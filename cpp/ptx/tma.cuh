@@ -18,4 +18,24 @@ __device__ __forceinline__ void tma_load(uint32_t shared, const TensorMap* map, 
       : "memory");
 }
 
+// The way back, by a thread for which `condition` holds; elements outside the tensor are not written. Belongs to this
+// thread's open group of copies.
+__device__ __forceinline__ void tma_store_if(bool condition, const TensorMap* map, uint32_t shared, int column, int row,
+                                             int head, int batch) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.u32 p, %6, 0;\n"
+      "@p cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];\n}" ::"l"(map),
+      "r"(shared), "r"(column), "r"(row), "r"(head), "r"(batch), "r"(static_cast<uint32_t>(condition))
+      : "memory");
+}
+
+__device__ __forceinline__ void tma_store_commit() {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+// Returns once the groups that this thread has committed have read all of their shared memory.
+__device__ __forceinline__ void tma_store_wait_read() {
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
 }  // namespace fa3::ptx

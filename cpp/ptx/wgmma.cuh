@@ -43,6 +43,13 @@ __device__ __forceinline__ void wgmma_clear(float (&d)[kCount]) {
   for (int i = 0; i < kCount; ++i) asm volatile("mov.b32 %0, 0;" : "=f"(d[i]));
 }
 
+// Under a branch, an assignment may become a selection that every thread makes at every time.
+__device__ __forceinline__ void clear_if(bool condition, float& x) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %1, 0;\n@p mov.b32 %0, 0;\n}"
+               : "+f"(x)
+               : "r"(static_cast<uint32_t>(condition)));
+}
+
 template <typename Element, int kN, int kTransB>
 struct Wgmma;
 

@@ -11,6 +11,7 @@
 #include "attention/tma_params.h"
 #include "ptx/mbarrier.cuh"
 #include "ptx/special_registers.cuh"
+#include "ptx/tma.cuh"
 #include "ptx/warpgroup.cuh"
 #include "ptx/wgmma.cuh"
 #include "sm90/output.cuh"
@@ -25,12 +26,15 @@ class Consumer {
   static constexpr int kN = Traits::kBlockN, kD = Traits::kHeadDim;
   using MultiplyQK = ptx::Wgmma<Element, kN, 0>;
   using MultiplyPV = ptx::Wgmma<Element, kD, 1>;
+  // By way of the tile's Q, which is free for as long as the next tile has its own.
+  static constexpr bool kStagesOutput = Traits::kStagesQ > 1;
 
  public:
-  __device__ __forceinline__ Consumer(const ForwardParams& params, SharedStorage<Traits>& shared, int group)
-      : p_(params),
+  __device__ __forceinline__ Consumer(const TmaForwardParams& params, SharedStorage<Traits>& shared, int group)
+      : p_(params.forward),
+        out_map_(params.out),
         shared_(shared),
-        transform_(params),
+        transform_(params.forward),
         softmax_(transform_.softmax_scale()),
         group_(group),
         leader_(threadIdx.x % 128 == 0) {}
@@ -43,7 +47,7 @@ class Consumer {
     await_turn();
     issue_qk();
     pass_turn();
-    bool more = true;
+    bool more = true, stored = false;
 #pragma unroll 1
     while (more) {
       int block = ptx::warp_uniform(tile().blocks.end) - 1;
@@ -52,6 +56,7 @@ class Consumer {
       ptx::wgmma_pin(s_);
       ptx::wgmma_clear(o_);  // only now: no accumulator may be written while another wgmma runs
       finish_scores(block, masked);
+      if (kStagesOutput && stored) leave_last_q();
       clear_past_keys(block);
       softmax_.begin(s_, p_fragments_);
 #pragma unroll 1
@@ -80,6 +85,7 @@ class Consumer {
       }
       const OutputTile output(tile());
       leave_tile();
+      q_.advance();
       more = fetch_tile();  // before the turn: passing tiles without keys takes all warpgroups
       const auto v = v_descriptor();
       wait(shared_.v_full[v_.stage()], v_.parity());
@@ -93,9 +99,11 @@ class Consumer {
       ptx::wgmma_pin(o_);
       release(shared_.v_empty[v_.stage()]);
       v_.advance();
-      store_output<Element>(p_, output, row(), softmax_, o_);
+      store_output(output);
+      stored = true;
     }
     ptx::wgmma_wait<0>();
+    if (kStagesOutput) ptx::tma_store_wait_read();  // shared memory is gone with the CTA
   }
 
  private:
@@ -118,7 +126,8 @@ class Consumer {
     if constexpr (Traits::kPingPong) ptx::named_barrier_sync(1 + group_, 256);
   }
   __device__ __forceinline__ void pass_turn() const {
-    if constexpr (Traits::kPingPong) ptx::named_barrier_arrive(1 + (group_ + 1) % Traits::kConsumers, 256);
+    const int next = group_ == Traits::kConsumers - 1 ? 0 : group_ + 1;
+    if constexpr (Traits::kPingPong) ptx::named_barrier_arrive(1 + next, 256);
   }
 
   // This thread's row in the tile; it also has the eighth after.
@@ -135,8 +144,10 @@ class Consumer {
     while (true) {
       wait(shared_.tile_full[tile_.stage()], tile_.parity());
       first_block_ = ptx::warp_uniform(tile().blocks.begin);
-      if (not ptx::warp_uniform(tile().valid)) return false;
-      if (tile().has_keys()) return true;
+      // By votes, which the compilers know to be uniform.
+      const bool valid = __any_sync(~0u, tile().valid), has_keys = __any_sync(~0u, tile().has_keys());
+      if (not valid) return false;
+      if (has_keys) return true;
       store_empty(p_, OutputTile(tile()), row());
       leave_tile();
     }
@@ -172,10 +183,7 @@ class Consumer {
   __device__ __forceinline__ void finish_scores(int block, bool masked) {
     release(shared_.k_empty[k_.stage()]);
     k_.advance();
-    if (block == first_block_) {
-      release(shared_.q_empty[q_.stage()][group_]);
-      q_.advance();
-    }
+    if (not kStagesOutput && block == first_block_) release(shared_.q_empty[q_.stage()][group_]);
     if (transform_.needed()) transform_(s_);
     if (masked) mask(block);
   }
@@ -199,6 +207,43 @@ class Consumer {
     }
   }
 
+  // Of the tile before that in q_.
+  __device__ __forceinline__ int last_q_stage() const { return (q_.stage() + Traits::kStagesQ - 1) % Traits::kStagesQ; }
+
+  // By TMA from the tile's Q; straight from registers where a packed sequence ends inside these 64 rows, since TMA would
+  // write into the next.
+  __device__ __forceinline__ void store_output(const OutputTile& output) {
+    float inverse[2];
+    finish_rows(p_, output, row(), softmax_, o_, inverse);
+    const int first_row = group_ * kQueryBoxRows;
+    if (kStagesOutput &&
+        not __any_sync(~0u, p_.cu_seqlens_q != nullptr && output.written < first_row + kQueryBoxRows)) {
+      // Visibly uniform, or else the compilers make a loop over the lanes of each store, and the pipeline's own
+      // positions go to vector registers.
+      const int staged = ptx::warp_uniform(ptx::shared_address(shared_.q[last_q_stage()][group_]));
+      const int to_row = ptx::warp_uniform(output.first_row + first_row);
+      const int head = ptx::warp_uniform(output.head);
+      const int batch = ptx::warp_uniform(p_.cu_seqlens_q == nullptr ? output.batch : 0);
+      stage_rows<Traits>(staged, o_, inverse);
+      ptx::fence_async_proxy();
+      ptx::named_barrier_sync(8 + group_, 128);
+#pragma unroll
+      for (int panel = 0; panel < Traits::kPanels; ++panel) {
+        ptx::tma_store_if(leader_, &out_map_, staged + panel * kQueryBoxRows * Traits::kPanelBytes,
+                          panel * Traits::kPanel, to_row, head, batch);
+      }
+      ptx::tma_store_commit();
+    } else {
+      store_rows<Element>(p_, output, row(), o_, inverse);
+    }
+  }
+
+  // Q of the tile that was stored last is free once TMA has read the output from there.
+  __device__ __forceinline__ void leave_last_q() {
+    ptx::tma_store_wait_read();
+    release(shared_.q_empty[last_q_stage()][group_]);
+  }
+
   // Rows of V past the sequence's keys may hold anything, and 0 * NaN is NaN. TMA zeroes what is past the tensor; what
   // is past a sequence inside it is overwritten here. All groups write the same zeros, each before its own P V.
   __device__ __forceinline__ void clear_past_keys(int block) {
@@ -219,6 +264,7 @@ class Consumer {
   }
 
   const ForwardParams& p_;
+  const TensorMap& out_map_;
   SharedStorage<Traits>& shared_;
   ScoreTransform transform_;
   RowSoftmax<Element> softmax_;

@@ -9,7 +9,8 @@
 #include "ptx/grid_order.cuh"
 #include "ptx/warpgroup.cuh"
 #include "sm90/consumer.cuh"
-#include "sm90/producer.cuh"
+#include "sm90/key_producer.cuh"
+#include "sm90/query_producer.cuh"
 #include "sm90/shared_storage.cuh"
 
 namespace fa3::sm90 {
@@ -27,12 +28,15 @@ __device__ __forceinline__ void forward(const TmaForwardParams& params) {
   __syncthreads();
   if (threadIdx.x < 128) {
     ptx::registers_lower<Traits::kProducerRegisters>();
-    if (threadIdx.x != 0) return;
-    ptx::follow_grids_before();  // the consumers' first write comes after this thread's first load
-    Producer<Traits>(params, shared).run();
+    if (threadIdx.x == 0) {
+      KeyProducer<Traits>(params, shared).run();
+    } else if (threadIdx.x == 32) {
+      ptx::follow_grids_before();  // no other thread reads or writes before this one has told it of a tile
+      QueryProducer<Traits>(params, shared).run();
+    }
   } else {
     ptx::registers_raise<Traits::kConsumerRegisters>();
-    Consumer<Traits>(params.forward, shared, threadIdx.x / 128 - 1).run();
+    Consumer<Traits>(params, shared, threadIdx.x / 128 - 1).run();
   }
 }
 

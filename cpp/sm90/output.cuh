@@ -8,8 +8,11 @@
 #include "ptx/global.cuh"
 #include "ptx/math.cuh"
 #include "ptx/mma.cuh"
+#include "ptx/stmatrix.cuh"
+#include "ptx/wgmma.cuh"
 #include "sm90/row_softmax.cuh"
 #include "sm90/tile_state.h"
+#include "sm90/traits.cuh"
 
 namespace fa3::sm90 {
 
@@ -51,24 +54,36 @@ struct OutputRow {
   }
 };
 
+// Writes this thread's two rows of lse. `inverse`: what normalises them, 0 for a row without keys, whose output is made 0.
 template <typename Element, int kCount>
-__device__ __forceinline__ void store_output(const ForwardParams& p, const OutputTile& tile, int row,
-                                             const RowSoftmax<Element>& softmax, float (&o)[kCount]) {
+__device__ __forceinline__ void finish_rows(const ForwardParams& p, const OutputTile& tile, int row,
+                                            const RowSoftmax<Element>& softmax, float (&o)[kCount],
+                                            float (&inverse)[2]) {
+  float* const lse = p.lse + tile.batch * p.lse_batch_stride + tile.head * p.lse_head_stride + tile.first_row + row;
+  const float total[2] = {softmax.total(0), softmax.total(1)};
+  bool has_keys[2];
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    has_keys[r] = total[r] != 0.f && row + 8 * r < tile.attending;  // a NaN total stays visible
+    inverse[r] = has_keys[r] ? ptx::reciprocal_approx(total[r]) : 0.f;
+    const bool written = threadIdx.x % 4 == 0 && p.lse != nullptr && row + 8 * r < tile.written;
+    const float value = (softmax.reference(r) + ptx::log2_approx(total[r])) * kLn2;
+    ptx::store_global_if(written, lse + 8 * r, has_keys[r] ? value : -INFINITY);
+  }
+  if (__any_sync(~0u, not has_keys[0] || not has_keys[1])) {  // o may be NaN there: 0 * V of an infinite V
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) ptx::clear_if(not has_keys[i / 2 % 2], o[i]);
+  }
+}
+
+// Straight from registers, whichever rows are to be written.
+template <typename Element, int kCount>
+__device__ __forceinline__ void store_rows(const ForwardParams& p, const OutputTile& tile, int row,
+                                           const float (&o)[kCount], const float (&inverse)[2]) {
   const int lane = threadIdx.x % 4;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const OutputRow target(p, tile, row + 8 * r);
-    const float total = softmax.total(r);
-    const bool has_keys = total != 0.f && target.attending;  // a NaN total stays visible
-    if (target.written && lane == 0 && p.lse != nullptr)
-      *target.lse = has_keys ? (softmax.reference(r) + ptx::log2_approx(total)) * kLn2 : -INFINITY;
-    const float inverse = has_keys ? ptx::reciprocal_approx(total) : 0.f;
-    if (__any_sync(~0u, not has_keys)) {  // o may be NaN there: 0 * V of an infinite V
-#pragma unroll
-      for (int i = 2 * r; i < kCount; i += 4) {
-        if (not has_keys) o[i] = o[i + 1] = 0.f;
-      }
-    }
     // Odd lanes end up in the upper eight of each 16 columns.
     const int first_column = lane % 2 * 8 + lane / 2 * 4;
     uint16_t* const out = ptx::opaque(target.out + first_column);
@@ -78,10 +93,28 @@ __device__ __forceinline__ void store_output(const ForwardParams& p, const Outpu
       uint32_t words[2];
 #pragma unroll
       for (int w = 0; w < 2; ++w)
-        words[w] = ptx::pack<Element>(o[i + 4 * w + 2 * r] * inverse, o[i + 4 * w + 2 * r + 1] * inverse);
+        words[w] = ptx::pack<Element>(o[i + 4 * w + 2 * r] * inverse[r], o[i + 4 * w + 2 * r + 1] * inverse[r]);
       const uint2 four = join_pairs(words[0], words[1]);
       ptx::store_global_if(i * 2 < columns, out + i * 2, four);
     }
+  }
+}
+
+// As bf16 or fp16 to a tile in shared memory, as TMA swizzles it.
+template <typename Traits, int kCount>
+__device__ __forceinline__ void stage_rows(uint32_t tile, const float (&o)[kCount], const float (&inverse)[2]) {
+  constexpr int kChunks = Traits::kPanelBytes / 16;  // of a panel's row, permuted by the row
+  const int row = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 16, upper = threadIdx.x / 16 % 2;
+  const uint32_t first = tile + row * Traits::kPanelBytes;
+  const int swizzle = Traits::kPanelBytes == 128 ? row % 8 : row / 2 % 4;
+#pragma unroll
+  for (int i = 0; i < kCount; i += 8) {
+    uint32_t words[4];
+#pragma unroll
+    for (int w = 0; w < 4; ++w)
+      words[w] = ptx::pack<typename Traits::Element>(o[i + 2 * w] * inverse[w % 2], o[i + 2 * w + 1] * inverse[w % 2]);
+    const int chunk = i / 4 % kChunks + upper, panel = i / 4 / kChunks;
+    ptx::stmatrix_x4(first + panel * kQueryBoxRows * Traits::kPanelBytes + (chunk ^ swizzle) * 16, words);
   }
 }
 

@@ -29,7 +29,7 @@ struct SharedStorage {
   // it: a warpgroup for Q, K and V, which only wgmma reads; a thread for the state. Each warpgroup has its own rows of Q.
   alignas(16) uint64_t q_full[kStagesQ][kConsumers], q_empty[kStagesQ][kConsumers];
   uint64_t k_full[kStagesK], k_empty[kStagesK], v_full[kStagesV], v_empty[kStagesV];
-  uint64_t tile_full[kTiles], tile_empty[kTiles];
+  uint64_t tile_full[kTiles], tile_empty[kTiles], next_tile_due;
   TileState tile[kTiles];
 
   __device__ void init_barriers() {
@@ -41,8 +41,9 @@ struct SharedStorage {
     }
     for (int slot = 0; slot < kTiles; ++slot) {
       ptx::mbarrier_init(ptx::shared_address(&tile_full[slot]), 1);
-      ptx::mbarrier_init(ptx::shared_address(&tile_empty[slot]), 128 * kConsumers);
+      ptx::mbarrier_init(ptx::shared_address(&tile_empty[slot]), 128 * kConsumers + 1);
     }
+    ptx::mbarrier_init(ptx::shared_address(&next_tile_due), 1);
     for (int stage = 0; stage < kStagesK; ++stage) {
       ptx::mbarrier_init(ptx::shared_address(&k_full[stage]), 1);
       ptx::mbarrier_init(ptx::shared_address(&k_empty[stage]), kConsumers);

@@ -40,17 +40,19 @@ void blocks_of(int32_t used_q, int32_t used_k, int32_t left, int32_t right, int3
 void tile_of(int32_t m_blocks, int32_t heads, int32_t batch, int32_t heads_per_section, int32_t index, int32_t out[3]) {
   fa3::ForwardParams p{};
   p.num_m_blocks = m_blocks, p.heads_q = heads, p.batch = batch, p.heads_per_section = heads_per_section;
+  p.heads_of_first_section = (heads * batch - 1) % heads_per_section + 1;
   const fa3::Tile tile = fa3::tile_of(p, index);
   out[0] = tile.m_block, out[1] = tile.head, out[2] = tile.batch;
 }
 
-// Plays a persistent grid: in each turn the CTA that `order` names walks one tile, some having drawn its number ahead.
+// Plays a persistent grid: in each turn the CTA that `order` names walks one tile.
 // Writes (batch, head, first_row) of every tile handed out, and returns their number; `counter` is the kernel's ticket
 // counter.
 int32_t walk_tiles(int32_t m_blocks, int32_t heads, int32_t batch, int32_t ctas, const int32_t* lengths, int32_t ticket,
                    const int32_t* order, int32_t turns, uint32_t* counter, int32_t capacity, int32_t* out) {
   fa3::ForwardParams p{};
-  p.num_m_blocks = m_blocks, p.heads_q = heads, p.batch = batch, p.heads_per_section = heads * batch;
+  p.num_m_blocks = m_blocks, p.heads_q = p.heads_k = heads, p.batch = batch;
+  p.heads_per_section = p.heads_of_first_section = heads * batch;
   p.window_left = p.window_right = -1;
   p.cu_seqlens_q = p.cu_seqlens_k = lengths;
   p.total_q = p.total_k = lengths[batch];
@@ -78,9 +80,7 @@ int32_t walk_tiles(int32_t m_blocks, int32_t heads, int32_t batch, int32_t ctas,
     }
   };
   for (int32_t turn = 0; turn < turns; ++turn) {
-    const int32_t cta = order[turn] % ctas;
-    if (order[turn] / ctas % 2 && not done[cta]) walks[cta].draw_ahead();
-    step(cta);
+    step(order[turn] % ctas);
   }
   for (int32_t cta = 0; cta < ctas; ++cta) {
     while (not done[cta]) step(cta);

@@ -166,6 +166,7 @@ class EmulatedBuild:
         p.window_left, p.window_right = problem.effective_window
         p.num_m_blocks = max(-(-seqlen_q * group // variant.block_m), 1)
         p.heads_per_section = min(3 * (heads_q // heads_k), heads_q * batch)
+        p.heads_of_first_section = (heads_q * batch - 1) % p.heads_per_section + 1
         p.q_aligned = _aligned(q)
         p.kv_aligned = _aligned(k) and _aligned(v)
         p.ticket = 5 if problem.seed % 2 else -1

@@ -48,9 +48,10 @@ extern "C" __global__ void shared_accesses(const uint4* in, uint4* stored_16, ui
 }
 
 // One warp.
-extern "C" __global__ void global_stores(const uint2* in, const int* chosen, uint2* out) {
+extern "C" __global__ void global_stores(const uint2* in, const int* chosen, uint2* out, float* first) {
   const int lane = threadIdx.x;
   ptx::store_global_if(chosen[lane] != 0, ptx::opaque(out + lane), in[lane]);
+  ptx::store_global_if(chosen[lane] != 0, ptx::opaque(first + lane), __uint_as_float(in[lane].x));
 }
 
 // One warp: 32 rows of eight 16-bit elements, whose order the lanes' addresses choose.

@@ -5,6 +5,7 @@
 #include "ptx/grid_order.cuh"
 #include "ptx/mbarrier.cuh"
 #include "ptx/shared.cuh"
+#include "ptx/stmatrix.cuh"
 #include "ptx/tma.cuh"
 #include "ptx/warpgroup.cuh"
 #include "ptx_test.cuh"
@@ -75,6 +76,33 @@ extern "C" __global__ void tma_boxes(const __grid_constant__ TensorMap map, uint
       out[i] = reinterpret_cast<const uint4*>(shared_memory + kBarrierBytes)[i];
     }
   }
+}
+
+// One warp. Row i of the matrices goes to line order[i] of the memory, which is then read back.
+extern "C" __global__ void stmatrix(const uint4* fragments, const int* order, uint4* lines) {
+  poison_shared(512);
+  const uint4 d = fragments[threadIdx.x];
+  ptx::stmatrix_x4(ptx::shared_address(shared_memory) + order[threadIdx.x] * 16, {d.x, d.y, d.z, d.w});
+  __syncwarp();
+  lines[threadIdx.x] = reinterpret_cast<const uint4*>(shared_memory)[threadIdx.x];
+}
+
+// Boxes side by side, as the forward kernel stores the panels of a tile, by one of the threads that all ask for it. Once
+// they have been read the memory is overwritten: who does not wait for that stores the poison.
+extern "C" __global__ void tma_stores(const __grid_constant__ TensorMap map, const uint4* in, int column, int row,
+                                      int head, int batch, int boxes, int box_columns, int box_bytes, int storer) {
+  copy_bytes(shared_memory, in, boxes * box_bytes);
+  ptx::fence_async_proxy();
+  __syncthreads();
+  for (int box = 0; box < boxes; ++box) {
+    ptx::tma_store_if(static_cast<int>(threadIdx.x) == storer, &map,
+                      ptx::shared_address(shared_memory) + box * box_bytes, column + box * box_columns, row, head,
+                      batch);
+  }
+  ptx::tma_store_commit();
+  ptx::tma_store_wait_read();
+  __syncthreads();
+  poison_shared(boxes * box_bytes);
 }
 
 // Two producer warps write and arrive; the consumer warp syncs and reads, then lets them overwrite by the next barrier.

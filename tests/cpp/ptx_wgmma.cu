@@ -177,3 +177,9 @@ extern "C" __global__ void descriptors(int tile, uint64_t* out) {
   write_descriptors<128>(tile, out);
   write_descriptors<96>(tile, out + 5);
 }
+
+extern "C" __global__ void clear_chosen(const int* chosen, float* values) {
+  float value = values[threadIdx.x];
+  ptx::clear_if(chosen[threadIdx.x] != 0, value);
+  values[threadIdx.x] = value;
+}

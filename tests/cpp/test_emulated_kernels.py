@@ -137,9 +137,9 @@ def test_the_lse_may_be_left_out(hopper, problem):
             "x what is allowed",
         ),
         (  # V's stage is filled anew before it has been read.
-            "sm90/producer.cuh",
-            "&shared.v_empty[stage]), v.parity());",
-            "&shared.v_empty[stage]), v.parity() ^ 1);",
+            "sm90/key_producer.cuh",
+            "&shared_.v_empty[stage]), v_.parity());",
+            "&shared_.v_empty[stage]), v_.parity() ^ 1);",
             "dense_bf16_d64_h1-1_b1_q1100_k1500_s1",
             "",
         ),

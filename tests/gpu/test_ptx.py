@@ -221,8 +221,10 @@ def test_predicated_stores(ampere: Library) -> None:
     data = torch.arange(1, 65, dtype=torch.int32).view(32, 2).cuda()
     chosen = torch.arange(32, dtype=torch.int32).cuda() % 3
     out = poisoned(32, 2)
-    ampere.launch("global_stores", data, chosen, out, threads=32)
+    single = poisoned(32)
+    ampere.launch("global_stores", data, chosen, out, single, threads=32)
     assert torch.equal(out, torch.where(chosen[:, None] != 0, data, POISON))
+    assert torch.equal(single, torch.where(chosen != 0, data[:, 0], POISON))
 
 
 @pytest.mark.parametrize("form", ["plain", "transposed"])
@@ -240,6 +242,19 @@ def test_ldmatrix_fragments(ampere: Library, form: str) -> None:
         shared_bytes=512,
     )  # fmt: skip
     assert torch.equal(actual, expected.view(32, 4))
+
+
+def test_stmatrix_is_the_way_back_of_ldmatrix(hopper: Library) -> None:
+    rows = torch.arange(256, dtype=torch.int16).view(32, 8)
+    order = torch.randperm(32, generator=torch.Generator().manual_seed(2))
+    fragments = words(rows.view(4, 8, 4, 2).permute(1, 2, 0, 3))
+    lines = poisoned(32, 4)
+    hopper.launch(
+        "stmatrix", fragments, order.to(torch.int32).cuda(), lines, threads=32, shared_bytes=512
+    )
+    expected = torch.empty_like(rows)
+    expected[order] = rows
+    assert torch.equal(lines.cpu().view(torch.int16), expected)
 
 
 def lanes() -> tuple[torch.Tensor, torch.Tensor]:
@@ -413,6 +428,22 @@ class Box:
     def __str__(self) -> str:
         return f"{self.name}-{2 * self.panel}B"
 
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Of the tensor as the interface has it: (batch, row, head, column)."""
+        return 2, self.rows, 3, self.columns
+
+    def overlap(self) -> tuple[tuple[slice, slice], tuple[int | slice, ...]]:
+        """Where the boxes and the tensor meet: in the boxes, and in the (batch, head, row, column) tensor."""
+        column, row, head, entry = self.start
+        batch, rows, heads, columns = self.shape
+        first, last = max(row, 0), min(row + self.box_rows, rows)
+        end = min(column + self.boxes * self.panel, columns)
+        if head >= heads or entry >= batch or first >= last or column >= end:
+            return (slice(0), slice(0)), (0, 0, slice(0), slice(0))
+        in_box = (slice(first - row, last - row), slice(0, end - column))
+        return in_box, (entry, head, slice(first, last), slice(column, end))
+
 
 BOXES = [
     *(
@@ -444,24 +475,15 @@ BOXES = [
 
 @pytest.mark.parametrize("box", BOXES, ids=str)
 def test_tma_boxes_byte_for_byte(hopper: Library, box: Box) -> None:
-    heads, batch = 3, 2
     # As the interface has it: (batch, row, head, column). No element is 0 or the poison.
-    count = batch * box.rows * heads * box.columns
-    numbers = (torch.arange(count) % 32749 + 1).to(torch.int16)
-    x = numbers.view(batch, box.rows, heads, box.columns).transpose(1, 2)
-
-    column, row, head, entry = box.start
+    numbers = (torch.arange(math.prod(box.shape)) % 32749 + 1).to(torch.int16)
     expected = torch.zeros(box.box_rows, box.boxes * box.panel, dtype=torch.int16)
-    if head < heads and entry < batch:
-        first = max(row, 0)
-        inside = x[
-            entry, head, first : max(row + box.box_rows, 0), column : column + expected.shape[1]
-        ]
-        expected[first - row :][: inside.shape[0], : inside.shape[1]] = inside
+    in_box, in_tensor = box.overlap()
+    expected[in_box] = numbers.view(box.shape).transpose(1, 2)[in_tensor]
 
     box_bytes = 2 * box.box_rows * box.panel
     actual = poisoned((box.boxes * box_bytes + 1024) // 4)
-    device_x = numbers.cuda().view(batch, box.rows, heads, box.columns).transpose(1, 2)
+    device_x = numbers.cuda().view(box.shape).transpose(1, 2)
     mapped: TensorMap = tensor_map(device_x, box.panel, box.box_rows)
     hopper.launch(
         "tma_boxes", mapped, actual, *box.start, box.boxes, box.panel, box_bytes, threads=160,
@@ -472,6 +494,24 @@ def test_tma_boxes_byte_for_byte(hopper: Library, box: Box) -> None:
         actual[:-256].cpu().view(torch.int16), in_shared_memory(expected, box.panel).flatten()
     )
     assert bool((guard == POISON).all()), "TMA wrote past the boxes"
+
+
+@pytest.mark.parametrize("box", BOXES, ids=str)
+def test_tma_stores_what_lies_inside_the_tensor(hopper: Library, box: Box) -> None:
+    count = box.box_rows * box.boxes * box.panel
+    tile = (torch.arange(count) % 32749 + 1).to(torch.int16).view(box.box_rows, -1)
+    expected = torch.full(box.shape, POISON, dtype=torch.int16).transpose(1, 2)
+    in_box, in_tensor = box.overlap()
+    expected[in_tensor] = tile[in_box]
+
+    actual = poisoned(math.prod(box.shape) // 2).view(torch.int16).view(box.shape).transpose(1, 2)
+    swizzled = in_shared_memory(tile, box.panel).flatten()
+    hopper.launch(
+        "tma_stores", tensor_map(actual, box.panel, box.box_rows), words(swizzled), *box.start,
+        box.boxes, box.panel, 2 * box.box_rows * box.panel, 37, threads=64,
+        shared_bytes=1024 + 2 * count,
+    )  # fmt: skip
+    assert torch.equal(actual.cpu(), expected)
 
 
 # wgmma --------------------------------------------------------------------------------------------
@@ -566,3 +606,11 @@ def test_wgmma_groups_finish_in_order(wgmma: Library) -> None:
     )  # fmt: skip
     assert torch.equal(s.cpu(), fragments_d(q @ k.T).float())
     assert torch.equal(o.cpu(), fragments_d(p @ v).float())
+
+
+def test_chosen_accumulators_are_cleared(wgmma: Library) -> None:
+    values = torch.tensor([math.nan, math.inf, -3.0, 0.5]).repeat(8).cuda()
+    chosen = torch.arange(32, dtype=torch.int32).cuda() % 3
+    expected = torch.where(chosen != 0, 0.0, values)
+    wgmma.launch("clear_chosen", chosen, values, threads=32)
+    torch.testing.assert_close(values, expected, rtol=0, atol=0, equal_nan=True)

@@ -188,19 +188,23 @@ def test_tma_maps_are_made_once_and_the_grid_is_persistent(run_tma, api):
     q, k = api.tensor(8, 300, 8, 64, data=0x1000), api.tensor(8, 500, 2, 64, data=0x2000)
     v = api.tensor(8, 500, 2, 64, data=0x3000)
     small = api.tensor(1, 300, 8, 64, data=0x1000)
-    log = run_tma(
-        (api.forward(q, k, v), 2), (api.forward(q, k, v), 2), (api.forward(small, small), 2)
-    )
+    call = api.forward(q, k, v, out=0x4000)
+    log = run_tma((call, 2), (call, 2), (api.forward(small, small, out=0x4000), 2))
     box = "steps 1 1 1 1"
     assert starting(log, "map ") == [
         f"map 0x1000 dtype 9 rank 4 sizes 64 300 8 8 strides 1024 128 307200 box 64 64 1 1 {box}",
         f"map 0x2000 dtype 9 rank 4 sizes 64 500 2 8 strides 256 128 128000 box 64 64 1 1 {box}",
         f"map 0x3000 dtype 9 rank 4 sizes 64 500 2 8 strides 256 128 128000 box 64 64 1 1 {box}",
+        f"map 0x4000 dtype 9 rank 4 sizes 64 300 8 8 strides 1024 128 307200 box 64 64 1 1 {box}",
         f"map 0x1000 dtype 9 rank 4 sizes 64 300 8 1 strides 1024 128 128 box 64 64 1 1 {box}",
+        f"map 0x4000 dtype 9 rank 4 sizes 64 300 8 1 strides 1024 128 128 box 64 64 1 1 {box}",
     ]
     assert [line.split()[3] for line in starting(log, "launch")] == ["132", "132", "24"]
     maps = [line.partition(" ticket")[0] for line in starting(log, "maps")]
-    assert maps == [*["maps 1000:64 2000:64 3000:64"] * 2, "maps 1000:64 1000:64 1000:64"]
+    assert maps == [
+        *["maps 1000:64 2000:64 3000:64 4000:64"] * 2,
+        "maps 1000:64 1000:64 1000:64 4000:64",
+    ]
     assert not starting(log, "misaligned")
 
 
@@ -215,6 +219,7 @@ def test_tma_maps_of_varlen_and_narrow_heads(run_tma, api):
         cu_seqlens_q=cu_seqlens,
         cu_seqlens_k=cu_seqlens,
         max_seqlen_q=200,
+        out=0x4000,
     )
     log = run_tma((call, 2), dtype="fp16", head_dim=96, tma_columns=32)
     box = "steps 1 1 1 1"
@@ -222,7 +227,17 @@ def test_tma_maps_of_varlen_and_narrow_heads(run_tma, api):
         f"map 0x1000 dtype 6 rank 4 sizes 40 300 4 1 strides 320 80 80 box 32 64 1 1 {box}",
         # Nothing will be loaded through it, so it may name any memory.
         f"map 0x1000 dtype 6 rank 4 sizes 40 1 4 1 strides 80 80 80 box 32 64 1 1 {box}",
+        f"map 0x4000 dtype 6 rank 4 sizes 40 300 4 1 strides 320 80 80 box 32 64 1 1 {box}",
     ]
+
+
+def test_the_map_of_the_output_is_contiguous_whatever_q_is(run_tma, api):
+    q = api.tensor(2, 300, 8, 64, strides=(8 * 300 * 128, 128, 300 * 128, 1), data=0x1000)
+    log = run_tma((api.forward(q, q, out=0x4000), 2))
+    shape = "dtype 9 rank 4 sizes 64 300 8 2 strides"
+    own, out = (line.partition(" box")[0] for line in starting(log, "map "))
+    assert own == f"map 0x1000 {shape} 256 76800 614400"
+    assert out == f"map 0x4000 {shape} 1024 128 307200"
 
 
 def tickets(log):

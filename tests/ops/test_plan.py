@@ -202,6 +202,8 @@ def test_sections_are_even_and_give_each_sm_a_tile(api, build, sms, causal, seql
     call = api.forward(q, api.tensor(64, 10**5, 4, 128), causal=causal)
     p, _, _ = api.plan(call, build, sms)
     assert p.heads_per_section == expected
+    assert (64 * 16 - p.heads_of_first_section) % expected == 0
+    assert 1 <= p.heads_of_first_section <= expected
 
 
 @given(

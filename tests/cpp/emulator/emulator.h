@@ -154,6 +154,17 @@ class Cta {
     if (b.pending == 0 && b.bytes == 0) b.phase ^= 1, b.pending = b.count;
   }
   void copy_later(std::function<void()> copy) { copies_.push_back(std::move(copy)); }
+  // A copy that the running thread may wait for.
+  void store_later(std::function<void()> store) {
+    ++stores_[thread_];
+    copy_later([this, thread = thread_, store = std::move(store)] {
+      store();
+      --stores_[thread];
+    });
+  }
+  void wait_for_stores() {
+    wait_until([this, thread = thread_] { return stores_[thread] == 0; }, "its stores");
+  }
   uint32_t threads() const { return threads_; }
 
   static inline Cta* current = nullptr;
@@ -222,6 +233,7 @@ class Cta {
   std::array<Gate, 8> warpgroups_;
   std::map<uint32_t, Mbarrier> mbarriers_;
   std::vector<std::function<void()>> copies_;
+  std::map<uint32_t, int> stores_;  // on their way, by thread
   bool progress_ = false;
   std::exception_ptr error_;
 };

@@ -78,6 +78,7 @@ extern "C" int emulate(const EmulatedCall* call, char* message, int message_byte
     const int keys = p.page_table == nullptr ? info.block_n : std::min(info.block_n, p.page_size);
     params.k = map_of(p.k, call->k_sizes, p.k_stride, info.tma_columns, keys);
     params.v = map_of(p.v, call->k_sizes, p.v_stride, info.tma_columns, keys);
+    params.out = map_of(p.out, call->q_sizes, p.out_stride, info.tma_columns, fa3::kQueryBoxRows);
     launch(FA3_KERNEL, params, std::min<int64_t>(tiles, call->ctas), threads, call->seed);
 #else
     launch(FA3_KERNEL, p, fa3::split_ctas(p, tiles), threads, call->seed);

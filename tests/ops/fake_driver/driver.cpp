@@ -160,7 +160,9 @@ int cuLaunchKernelEx(const LaunchConfig* c, void* kernel, void** arguments, void
     const auto* q = tma->q.opaque;
     const auto* k = tma->k.opaque;
     const auto* v = tma->v.opaque;
-    record("maps %lx:%lu %lx:%lu %lx:%lu ticket %d", q[0], q[1], k[0], k[1], v[0], v[1], params->ticket);
+    const auto* out = tma->out.opaque;
+    record("maps %lx:%lu %lx:%lu %lx:%lu %lx:%lu ticket %d", q[0], q[1], k[0], k[1], v[0], v[1], out[0], out[1],
+           params->ticket);
     if (reinterpret_cast<uintptr_t>(tma) % 64 != 0) record("misaligned");
   }
   return outcome("cuLaunchKernelEx");

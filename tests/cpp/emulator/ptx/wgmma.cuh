@@ -20,6 +20,10 @@ void wgmma_clear(float (&d)[kCount]) {
   std::fill_n(d, kCount, 0.f);
 }
 
+inline void clear_if(bool condition, float& x) {
+  if (condition) x = 0.f;
+}
+
 // A matrix in shared memory, by its descriptor.
 struct MatrixOf {
   uint32_t start, leading, stride, row_bytes;
