@@ -73,12 +73,18 @@ class Consumer {
         ptx::wgmma_wait<1>();
         ptx::wgmma_pin(s_);
         finish_scores(block, masked);
-        ptx::wgmma_wait<0>();  // P's registers are free, too
-        ptx::wgmma_pin(o_);
-        release(shared_.v_empty[v_.stage()]);
-        v_.advance();
         float rescale[2];
-        if (softmax_.update(s_, p_fragments_, rescale)) {
+        bool moved;
+        if constexpr (Traits::kTwoPs) {
+          uint32_t p[kN / 4];
+          moved = softmax_.update(s_, p, rescale);
+          finish_pv();
+          ptx::wgmma_replace(p_fragments_, p);
+        } else {
+          finish_pv();
+          moved = softmax_.update(s_, p_fragments_, rescale);
+        }
+        if (moved) {
 #pragma unroll
           for (int i = 0; i < kD / 2; ++i) o_[i] *= rescale[i / 2 % 2];
         }
@@ -173,6 +179,14 @@ class Consumer {
 #pragma unroll
     for (int step = 0; step < kN / 16; ++step) MultiplyPV::registers(o_, p_fragments_ + 4 * step, v.rows(step));
     ptx::wgmma_commit();
+  }
+
+  // P V is done: O may be changed, and so may the registers of P.
+  __device__ __forceinline__ void finish_pv() {
+    ptx::wgmma_wait<0>();
+    ptx::wgmma_pin(o_);
+    release(shared_.v_empty[v_.stage()]);
+    v_.advance();
   }
 
   __device__ __forceinline__ bool is_masked(int block) const {
