@@ -19,7 +19,7 @@ __device__ __forceinline__ void tma_load(uint32_t shared, const TensorMap* map, 
 }
 
 // The way back, by a thread for which `condition` holds; elements outside the tensor are not written. Belongs to this
-// thread's open group of copies.
+// thread's open group of copies. A negative coordinate is an illegal instruction.
 __device__ __forceinline__ void tma_store_if(bool condition, const TensorMap* map, uint32_t shared, int column, int row,
                                              int head, int batch) {
   asm volatile(
