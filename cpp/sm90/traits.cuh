@@ -29,8 +29,8 @@ struct ForwardTraits {
   static constexpr int kConsumerRegisters = kConsumers == 1 ? 240 : kConsumers == 2 ? 232 : 160;
 
   // A block's P is made in registers of its own while P V of the block before still reads the other's. Three consumer
-  // warpgroups have no room for it, and narrow heads no P V that lasts.
-  static constexpr bool kTwoPs = kConsumers < 3 && kHeadDim >= 128;
+  // warpgroups have no room for it, and at head_dim 64 P V is too short.
+  static constexpr bool kTwoPs = kConsumers < 3 && kHeadDim > 64;
 
   // Columns of a swizzle panel: TMA and wgmma permute the 16-byte chunks of a panel's rows of 128 or 64 bytes.
   static constexpr int kPanel = kHeadDim % 64 == 0 ? 64 : 32;
