@@ -25,7 +25,10 @@ class ParamsStruct(ctypes.Structure):
         *((name, ctypes.c_int32) for name in ("head_dim", "page_size", "num_pages", "added_k")),
         *((name, ctypes.c_float) for name in ("softmax_scale", "softcap")),
         *((name, ctypes.c_int32) for name in ("window_left", "window_right")),
-        *((name, ctypes.c_int32) for name in ("num_m_blocks", "heads_per_section", "heads_of_first_section")),
+        *(
+            (name, ctypes.c_int32)
+            for name in ("num_m_blocks", "heads_per_section", "heads_of_first_section")
+        ),
         *((name, ctypes.c_int32) for name in ("q_aligned", "kv_aligned", "ticket")),
         *((name, ctypes.c_int32) for name in ("num_splits", "slots")),
         *((f"partial_{name}", ctypes.c_void_p) for name in ("out", "lse")),

@@ -143,6 +143,13 @@ def test_the_lse_may_be_left_out(hopper, problem):
             "dense_bf16_d64_h1-1_b1_q1100_k1500_s1",
             "",
         ),
+        (  # The next Q but one is loaded over output that TMA has not stored yet.
+            "sm90/consumer.cuh",
+            "    ptx::tma_store_wait_read();\n    release(",
+            "    release(",
+            "dense_bf16_d64_h8-1_b2_q200_k90_s1",
+            "x what is allowed",
+        ),
         (  # A step of keys is read before its copies have landed.
             "splitkv/forward.cuh",
             "cp_async_wait<Traits::kStages - 2>",

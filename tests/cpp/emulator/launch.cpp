@@ -42,7 +42,7 @@ void launch(const Kernel& kernel, const Params& params, int64_t grid, uint32_t t
 
 fa3::TensorMap map_of(const void* data, const int64_t (&sizes)[4], const fa3::Strides& s, int64_t columns,
                       int64_t rows) {
-  const emulator::MapOfTensor map{static_cast<const uint8_t*>(data),
+  const emulator::MapOfTensor map{static_cast<uint8_t*>(const_cast<void*>(data)),
                                   {sizes[0], sizes[1], sizes[2], sizes[3]},
                                   {s.row * 2, s.head * 2, s.batch * 2},
                                   columns,

@@ -7,10 +7,21 @@
 namespace emulator {
 
 struct MapOfTensor {
-  const uint8_t* data;
+  uint8_t* data;
   int64_t sizes[4];    // head_dim, row, head, batch
   int64_t strides[3];  // bytes
   int64_t columns, rows;
+
+  uint32_t row_bytes() const { return static_cast<uint32_t>(2 * columns); }
+
+  // Null outside the tensor.
+  uint16_t* element(int64_t column, int64_t row, int64_t head, int64_t batch) const {
+    const int64_t at[] = {column, row, head, batch};
+    for (int i = 0; i < 4; ++i) {
+      if (at[i] < 0 || at[i] >= sizes[i]) return nullptr;
+    }
+    return reinterpret_cast<uint16_t*>(data + column * 2 + row * strides[0] + head * strides[1] + batch * strides[2]);
+  }
 };
 static_assert(sizeof(MapOfTensor) <= sizeof(fa3::TensorMap));
 
@@ -20,32 +31,37 @@ inline uint32_t swizzled(uint32_t address, uint32_t row_bytes) {
   return address ^ (address >> 7 & mask) << 4;
 }
 
+// Calls `copy` with each element of a box in shared memory and in the tensor, where it may be outside.
+template <typename Copy>
+void each_of_box(const MapOfTensor& m, uint32_t box, int column, int row, int head, int batch, const Copy& copy) {
+  for (int64_t r = 0; r < m.rows; ++r) {
+    for (int64_t c = 0; c < m.columns; ++c) {
+      const uint32_t linear = box + static_cast<uint32_t>(r) * m.row_bytes() + static_cast<uint32_t>(c) * 2;
+      copy(*reinterpret_cast<uint16_t*>(at(swizzled(linear, m.row_bytes()), 2)),
+           m.element(column + c, row + r, head, batch));
+    }
+  }
+}
+
+inline const MapOfTensor& map_of_box(const fa3::TensorMap* map, uint32_t box) {
+  const auto& m = *reinterpret_cast<const MapOfTensor*>(map);
+  if (box % (8 * m.row_bytes()) != 0) throw Failure("a swizzled tile must be aligned to its pattern");
+  return m;
+}
+
 }  // namespace emulator
 
 namespace fa3::ptx {
 
 inline void tma_load(uint32_t shared, const TensorMap* map, uint32_t barrier, int column, int row, int head,
                      int batch) {
-  const auto& m = *reinterpret_cast<const emulator::MapOfTensor*>(map);
-  const uint32_t row_bytes = static_cast<uint32_t>(2 * m.columns);
-  if (shared % (8 * row_bytes) != 0) throw emulator::Failure("a swizzled tile must be aligned to its pattern");
+  const emulator::MapOfTensor& m = emulator::map_of_box(map, shared);
   emulator::cta().copy_later([=] {
-    for (int64_t r = 0; r < m.rows; ++r) {
-      for (int64_t c = 0; c < m.columns; ++c) {
-        const int64_t at[4] = {column + c, row + r, head, batch};
-        bool inside = true;
-        for (int i = 0; i < 4; ++i) inside = inside && 0 <= at[i] && at[i] < m.sizes[i];
-        uint16_t value = 0;
-        if (inside) {
-          value = *reinterpret_cast<const uint16_t*>(m.data + at[0] * 2 + at[1] * m.strides[0] + at[2] * m.strides[1] +
-                                                     at[3] * m.strides[2]);
-        }
-        const uint32_t linear = shared + static_cast<uint32_t>(r) * row_bytes + static_cast<uint32_t>(c) * 2;
-        *reinterpret_cast<uint16_t*>(emulator::at(emulator::swizzled(linear, row_bytes), 2)) = value;
-      }
-    }
+    emulator::each_of_box(m, shared, column, row, head, batch, [](uint16_t& here, const uint16_t* there) {
+      here = there == nullptr ? uint16_t{0} : *there;
+    });
     emulator::Mbarrier& b = emulator::cta().mbarrier(barrier);
-    b.bytes -= m.rows * row_bytes;
+    b.bytes -= m.rows * m.row_bytes();
     emulator::cta().complete(b);
   });
 }
@@ -53,22 +69,12 @@ inline void tma_load(uint32_t shared, const TensorMap* map, uint32_t barrier, in
 inline void tma_store_if(bool condition, const TensorMap* map, uint32_t shared, int column, int row, int head,
                          int batch) {
   if (not condition) return;
-  const auto& m = *reinterpret_cast<const emulator::MapOfTensor*>(map);
-  const uint32_t row_bytes = static_cast<uint32_t>(2 * m.columns);
-  if (shared % (8 * row_bytes) != 0) throw emulator::Failure("a swizzled tile must be aligned to its pattern");
+  const emulator::MapOfTensor& m = emulator::map_of_box(map, shared);
+  if (column < 0 || row < 0 || head < 0 || batch < 0) throw emulator::Failure("a TMA store to a negative coordinate");
   emulator::cta().store_later([=] {
-    for (int64_t r = 0; r < m.rows; ++r) {
-      for (int64_t c = 0; c < m.columns; ++c) {
-        const int64_t at[4] = {column + c, row + r, head, batch};
-        bool inside = true;
-        for (int i = 0; i < 4; ++i) inside = inside && 0 <= at[i] && at[i] < m.sizes[i];
-        if (not inside) continue;
-        const uint32_t linear = shared + static_cast<uint32_t>(r) * row_bytes + static_cast<uint32_t>(c) * 2;
-        *reinterpret_cast<uint16_t*>(const_cast<uint8_t*>(m.data) + at[0] * 2 + at[1] * m.strides[0] +
-                                     at[2] * m.strides[1] + at[3] * m.strides[2]) =
-            *reinterpret_cast<const uint16_t*>(emulator::at(emulator::swizzled(linear, row_bytes), 2));
-      }
-    }
+    emulator::each_of_box(m, shared, column, row, head, batch, [](const uint16_t& here, uint16_t* there) {
+      if (there != nullptr) *there = here;
+    });
   });
 }
 inline void tma_store_commit() {}
