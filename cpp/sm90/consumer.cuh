@@ -121,7 +121,7 @@ class Consumer {
   }
 
   // This thread has read all it needs of the tile's state. Not held until the output is stored: tiles without keys may
-  // come in between, and the producer needs a slot for each.
+  // come in between, and each needs a slot.
   __device__ __forceinline__ void leave_tile() {
     ptx::mbarrier_arrive(ptx::shared_address(&shared_.tile_empty[tile_.stage()]));
     tile_.advance();

@@ -1,4 +1,4 @@
-// The Hopper forward kernel: a persistent grid; in each CTA a producer warpgroup, of which one thread loads by TMA, and
+// The Hopper forward kernel: a persistent grid; in each CTA a producer warpgroup, of which two threads load by TMA, and
 // one to three consumer warpgroups that multiply by wgmma.
 #pragma once
 

@@ -20,13 +20,14 @@ struct SharedStorage {
   static constexpr int kStagesK = Traits::kStagesK, kStagesV = Traits::kStagesV;
   static constexpr int kStagesQ = Traits::kStagesQ;
   static constexpr int kConsumers = Traits::kConsumers;
-  static constexpr int kTiles = 2;  // that the producer may have announced and a consumer not left
+  static constexpr int kTiles = 2;  // that may be announced and not left by everybody
 
   alignas(1024) uint8_t q[kStagesQ][kConsumers][Traits::kTileBytesQ];
   alignas(1024) uint8_t k[kStagesK][Traits::kTileBytesKV];
   alignas(1024) uint8_t v[kStagesV][Traits::kTileBytesKV];
-  // "full" ends a phase when TMA has filled the stage or the state is written, "empty" when every consumer is done with
-  // it: a warpgroup for Q, K and V, which only wgmma reads; a thread for the state. Each warpgroup has its own rows of Q.
+  // "full" ends a phase when TMA has filled the stage or the state is written, "empty" when all are done with it: a
+  // warpgroup each for Q, K and V, which only wgmma reads, but for Q's place in staging output; the consumers' threads
+  // and the one that loads keys for the state. Each warpgroup has its own rows of Q. "due": two blocks are left to load.
   alignas(16) uint64_t q_full[kStagesQ][kConsumers], q_empty[kStagesQ][kConsumers];
   uint64_t k_full[kStagesK], k_empty[kStagesK], v_full[kStagesV], v_empty[kStagesV];
   uint64_t tile_full[kTiles], tile_empty[kTiles], next_tile_due;

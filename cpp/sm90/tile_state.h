@@ -1,4 +1,4 @@
-// What the producer tells the consumers of a tile, and the walk over the tiles that a CTA of a persistent grid takes.
+// What a CTA's threads are told of a tile, and the walk over the tiles that a CTA of a persistent grid takes.
 #pragma once
 
 #include <cstdint>
@@ -76,7 +76,8 @@ class TileWalk {
   }
 
   const ForwardParams& p_;
-  uint32_t number_, ctas_;  // of the tile
+  uint32_t number_;  // of the tile
+  uint32_t ctas_;
   bool started_ = false;
   Draw draw_;
 };
