@@ -42,7 +42,6 @@ struct OutputRow {
   uint16_t* out;
   float* lse;
   bool written;  // inside the sequence's slot
-  bool attending;
 
   __device__ __forceinline__ OutputRow(const ForwardParams& p, const OutputTile& tile, int row_in_tile) {
     const int row = tile.first_row + row_in_tile;
@@ -50,7 +49,6 @@ struct OutputRow {
           tile.head * p.out_stride.head;
     lse = p.lse + tile.batch * p.lse_batch_stride + tile.head * p.lse_head_stride + row;
     written = row_in_tile < tile.written;
-    attending = row_in_tile < tile.attending;
   }
 };
 
