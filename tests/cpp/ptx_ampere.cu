@@ -1,4 +1,4 @@
-// One kernel a wrapper of the PTX layer that needs no more than Ampere. tests/gpu/test_ptx.py launches them and knows
+// One kernel a wrapper of the PTX layer that needs no more than Ampere. tests/gpu/ptx/test_ampere.py launches them and knows
 // what is right.
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-// Kernels for Hopper's wrappers of the PTX layer but wgmma. tests/gpu/test_ptx.py launches them and knows what is
+// Kernels for Hopper's wrappers of the PTX layer but wgmma. tests/gpu/ptx/test_hopper.py launches them and knows what is
 // right.
 #include <cstdint>
 

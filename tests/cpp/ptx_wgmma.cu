@@ -1,5 +1,5 @@
 // wgmma over every shape of the layer, with descriptors as the forward kernel makes them: 128 rows by two warpgroups.
-// tests/gpu/test_ptx.py launches the kernels, lays the tiles out by the PTX manual's tables and knows what is right.
+// tests/gpu/ptx/test_wgmma.py launches the kernels, lays the tiles out by the PTX manual's tables and knows what is right.
 #include <cstdint>
 
 #include "ptx/shared.cuh"
