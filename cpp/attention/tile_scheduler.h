@@ -16,6 +16,11 @@ struct Tile {
   int32_t m_block, head, batch;
 };
 
+// ForwardParams::heads_of_first_section: what whole sections leave, or a whole one.
+FA3_HOST_DEVICE int32_t heads_of_first_section(int64_t pairs, int32_t heads_per_section) {
+  return static_cast<int32_t>((pairs - 1) % heads_per_section + 1);
+}
+
 FA3_HOST_DEVICE Tile tile_of(const ForwardParams& p, int32_t index) {
   const int32_t first_tiles = p.num_m_blocks * p.heads_of_first_section;
   int32_t width = p.heads_of_first_section, first_pair = 0, within = index;

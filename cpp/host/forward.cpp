@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "attention/split_grid.h"
+#include "attention/tile_scheduler.h"
 #include "attention/tma_params.h"
 #include "host/error.h"
 #include "host/launch.h"
@@ -121,7 +122,7 @@ int64_t plan_forward(const Fa3Forward& f, const Fa3Variant& variant, int32_t sms
   p.num_m_blocks = static_cast<int32_t>(m_blocks);
   p.heads_per_section = static_cast<int32_t>(
       heads_per_section(lengths.batch * heads_k, heads_q / heads_k, m_blocks, window.mask != FA3_MASK_FULL, sms));
-  p.heads_of_first_section = static_cast<int32_t>((lengths.batch * heads_q - 1) % p.heads_per_section + 1);
+  p.heads_of_first_section = heads_of_first_section(lengths.batch * heads_q, p.heads_per_section);
   p.ticket = -1;
   p.num_splits = 1;
   p.slots = 0;

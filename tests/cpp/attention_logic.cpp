@@ -40,7 +40,7 @@ void blocks_of(int32_t used_q, int32_t used_k, int32_t left, int32_t right, int3
 void tile_of(int32_t m_blocks, int32_t heads, int32_t batch, int32_t heads_per_section, int32_t index, int32_t out[3]) {
   fa3::ForwardParams p{};
   p.num_m_blocks = m_blocks, p.heads_q = heads, p.batch = batch, p.heads_per_section = heads_per_section;
-  p.heads_of_first_section = (heads * batch - 1) % heads_per_section + 1;
+  p.heads_of_first_section = fa3::heads_of_first_section(heads * batch, heads_per_section);
   const fa3::Tile tile = fa3::tile_of(p, index);
   out[0] = tile.m_block, out[1] = tile.head, out[2] = tile.batch;
 }
