@@ -52,6 +52,13 @@ def test_commands_are_code_and_the_rest_is_escaped():
     assert code("a < b: `nox -s <x>`") == "a &lt; b: <code>nox -s &lt;x&gt;</code>"
 
 
+def test_a_command_in_the_headline_is_code(build: BuildFolder):
+    build.manifest("sm90-cu133")
+    page = render.html(build.assembled())
+    headline = page.partition('class="headline">')[2].partition("</p>")[0]
+    assert "<code>nox -s correctness-h100</code>" in headline
+
+
 def test_page_of_nothing_built(build: BuildFolder):
     report.write(build.path)
     text = _page(build).text
