@@ -17,6 +17,19 @@ struct KeyRange {
   int32_t begin, end;  // begin >= end: none
 };
 
+// How many of a lane's scores are of the first `keys` keys, counted from its own first: it has two of each eight, and at
+// most 32 of 128.
+FA3_HOST_DEVICE int32_t scores_before(int32_t keys) {
+  const uint32_t clamped = keys < 0 ? 0 : keys < 128 ? keys : 128;
+  return clamped / 8 * 2 + (clamped % 8 < 2 ? clamped % 8 : 2);
+}
+
+// Which of these a row may see, a bit each.
+FA3_HOST_DEVICE uint32_t seen_scores(const KeyRange& keys, int32_t first_key) {
+  const uint64_t all = ~uint64_t{0};
+  return all << scores_before(keys.begin - first_key) & ~(all << scores_before(keys.end - first_key));
+}
+
 struct Window {
   int32_t used_q, used_k;
   int32_t left, right;  // clamped to the lengths, where they no longer bind

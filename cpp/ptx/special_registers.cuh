@@ -14,7 +14,8 @@ __device__ __forceinline__ uint32_t thread_index() {
 
 // A value that is the same in all lanes, made visible as such to the compiler. wgmma under a branch that might diverge
 // is serialised (C7519).
-__device__ __forceinline__ int warp_uniform(int value) {
+template <typename T>
+__device__ __forceinline__ T warp_uniform(T value) {
   return __shfl_sync(~0u, value, 0);
 }
 

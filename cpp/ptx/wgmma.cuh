@@ -43,13 +43,6 @@ __device__ __forceinline__ void wgmma_clear(float (&d)[kCount]) {
   for (int i = 0; i < kCount; ++i) asm volatile("mov.b32 %0, 0;" : "=f"(d[i]));
 }
 
-// Replaces fragments at this very place: a plain assignment may be moved under the wgmma that still reads them.
-template <int kCount>
-__device__ __forceinline__ void wgmma_replace(uint32_t (&a)[kCount], const uint32_t (&by)[kCount]) {
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) asm volatile("mov.b32 %0, %1;" : "=r"(a[i]) : "r"(by[i]));
-}
-
 // Under a branch, an assignment may become a selection that every thread makes at every time.
 __device__ __forceinline__ void clear_if(bool condition, float& x) {
   asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %1, 0;\n@p mov.b32 %0, 0;\n}"

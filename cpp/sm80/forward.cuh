@@ -134,7 +134,7 @@ struct ForwardTile {
     for (int m = 0; m < Traits::kMmaM; ++m) {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        mask_row<Mma::kTilesN, true>(window.keys(state.first_row + warp_row() + lane_row(m, r)), first_key,
+        mask_row<Mma::kTilesN>(window.keys(state.first_row + warp_row() + lane_row(m, r)), first_key,
                                      [&](int n, int i) -> float& { return scores[m][n][2 * r + i]; });
       }
     }

@@ -44,8 +44,9 @@ class Consumer {
     if (Traits::kPingPong && group_ == Traits::kConsumers - 1) pass_turn();
     wait(shared_.k_full[k_.stage()], k_.parity());
     wait(shared_.q_full[q_.stage()][group_], q_.parity());
+    auto q = q_descriptor();
     await_turn();
-    issue_qk();
+    issue_qk(q);
     pass_turn();
     bool more = true, stored = false;
 #pragma unroll 1
@@ -65,7 +66,7 @@ class Consumer {
         const auto v = v_descriptor();  // before the wgmma that it would hold up
         wait(shared_.k_full[k_.stage()], k_.parity());
         await_turn();
-        issue_qk();
+        issue_qk(q);
         wait(shared_.v_full[v_.stage()], v_.parity());
         issue_pv(v);
         pass_turn();
@@ -74,16 +75,7 @@ class Consumer {
         ptx::wgmma_pin(s_);
         finish_scores(block, masked);
         float rescale[2];
-        bool moved;
-        if constexpr (Traits::kTwoPs) {
-          uint32_t p[kN / 4];
-          moved = softmax_.update(s_, p, rescale);
-          finish_pv();
-          ptx::wgmma_replace(p_fragments_, p);
-        } else {
-          finish_pv();
-          moved = softmax_.update(s_, p_fragments_, rescale);
-        }
+        const bool moved = softmax_.update(s_, p_fragments_, rescale, [&] { finish_pv(); });
         if (moved) {
 #pragma unroll
           for (int i = 0; i < kD / 2; ++i) o_[i] *= rescale[i / 2 % 2];
@@ -96,10 +88,11 @@ class Consumer {
       const auto v = v_descriptor();
       wait(shared_.v_full[v_.stage()], v_.parity());
       if (more) wait(shared_.k_full[k_.stage()], k_.parity());
+      q = q_descriptor();
       await_turn();
       issue_pv(v);
       if (more) wait(shared_.q_full[q_.stage()][group_], q_.parity());
-      issue_qk();  // of the next tile; after the last, of stale data, so that the pipeline has one shape
+      issue_qk(q);  // of the next tile; after the last, of stale data, so that the pipeline has one shape
       pass_turn();
       ptx::wgmma_wait<1>();
       ptx::wgmma_pin(o_);
@@ -138,7 +131,7 @@ class Consumer {
 
   // This thread's row in the tile; it also has the eighth after.
   __device__ __forceinline__ int row() const {
-    const int thread = ptx::thread_index() - 128;
+    const uint32_t thread = ptx::thread_index() - 128;
     return thread / 32 * 16 + thread % 32 / 4;
   }
 
@@ -159,8 +152,12 @@ class Consumer {
     }
   }
 
-  __device__ __forceinline__ void issue_qk() {
-    const auto q = Descriptor<Traits>::k_major(ptx::shared_address(shared_.q[q_.stage()][group_]));
+  // Made visibly uniform once a tile, and not between a turn's beginning and its first wgmma.
+  __device__ __forceinline__ Descriptor<Traits> q_descriptor() const {
+    return Descriptor<Traits>::k_major(ptx::shared_address(shared_.q[q_.stage()][group_]));
+  }
+
+  __device__ __forceinline__ void issue_qk(const Descriptor<Traits>& q) {
     const auto k = Descriptor<Traits>::k_major(ptx::shared_address(shared_.k[k_.stage()]));
     ptx::wgmma_fence();
 #pragma unroll
@@ -204,20 +201,11 @@ class Consumer {
 
   __device__ __forceinline__ void mask(int block) {
     const Window window = tile().window;
-    if (window.left < window.used_k) {
-      mask<true>(block, window);
-    } else {
-      mask<false>(block, window);
-    }
-  }
-
-  template <bool kHasLeft>
-  __device__ __forceinline__ void mask(int block, const Window& window) {
     const int first_key = lane_key(block * kN), first_row = tile().first_row + row();
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      mask_row<kN / 8, kHasLeft>(window.keys(first_row + 8 * r), first_key,
-                                 [&](int n, int i) -> float& { return s_[4 * n + 2 * r + i]; });
+      mask_row<kN / 8>(window.keys(first_row + 8 * r), first_key,
+                       [&](int n, int i) -> float& { return s_[4 * n + 2 * r + i]; });
     }
   }
 
@@ -281,7 +269,7 @@ class Consumer {
   const TensorMap& out_map_;
   SharedStorage<Traits>& shared_;
   ScoreTransform transform_;
-  RowSoftmax<Element> softmax_;
+  RowSoftmax<Traits> softmax_;
   int group_;
   bool leader_;
   int first_block_;  // of the tile

@@ -30,43 +30,46 @@ class KeyProducer {
       if (not tile.valid) return;
       const KeyCoordinates keys = tile.keys;
       const int begin = tile.blocks.begin, end = tile.blocks.end;
+      ptx::mbarrier_arrive(ptx::shared_address(&shared_.tile_empty[slot]));
+      if (begin >= end) {
+        ptx::mbarrier_arrive(ptx::shared_address(&shared_.next_tile_due));
+        continue;
+      }
       // The next tile is asked for when two blocks are left. Not much earlier: a tile that waits for a busy CTA is one
       // that an idle CTA did not get.
-      const int due = begin + 1 < end ? begin + 1 : end - 1;
-      ptx::mbarrier_arrive(ptx::shared_address(&shared_.tile_empty[slot]));
-      if (begin >= end) ptx::mbarrier_arrive(ptx::shared_address(&shared_.next_tile_due));
+      const int due = begin + 1 < end ? begin + 1 : begin;
 #pragma unroll 1
       for (int block = end - 1; block >= begin; --block) {
         if (block == due) ptx::mbarrier_arrive(ptx::shared_address(&shared_.next_tile_due));
         load_k(keys, block);
         if (block + 1 < end) load_v(keys, block + 1);
       }
-      if (begin < end) load_v(keys, begin);
+      load_v(keys, begin);
     }
   }
 
  private:
   __device__ __forceinline__ void load_k(const KeyCoordinates& keys, int block) {
-    const int stage = k_.stage();
-    ptx::mbarrier_wait(ptx::shared_address(&shared_.k_empty[stage]), k_.parity());
-    load_block(shared_.k[stage], params_.k, shared_.k_full[stage], keys, block);
-    k_.advance();
+    load_block(shared_.k, params_.k, shared_.k_full, shared_.k_empty, k_, keys, block);
   }
 
   __device__ __forceinline__ void load_v(const KeyCoordinates& keys, int block) {
-    const int stage = v_.stage();
-    ptx::mbarrier_wait(ptx::shared_address(&shared_.v_empty[stage]), v_.parity());
-    load_block(shared_.v[stage], params_.v, shared_.v_full[stage], keys, block);
-    v_.advance();
+    load_block(shared_.v, params_.v, shared_.v_full, shared_.v_empty, v_, keys, block);
   }
 
-  __device__ __forceinline__ void load_block(const uint8_t* tile, const TensorMap& map, uint64_t& full,
-                                             const KeyCoordinates& keys, int block) const {
+  template <int kStages>
+  __device__ __forceinline__ void load_block(const uint8_t (&tiles)[kStages][Traits::kTileBytesKV],
+                                             const TensorMap& map, uint64_t (&full)[kStages],
+                                             uint64_t (&empty)[kStages], RingPosition<kStages>& ring,
+                                             const KeyCoordinates& keys, int block) {
+    const int stage = ring.stage();
+    ptx::mbarrier_wait(ptx::shared_address(&empty[stage]), ring.parity());
+    ring.advance();
     const int first = block * kN;
     if constexpr (Traits::kReadsPages) {
-      if (params_.forward.page_table != nullptr) return load_pages(tile, map, full, keys, first);
+      if (params_.forward.page_table != nullptr) return load_pages(tiles[stage], map, full[stage], keys, first);
     }
-    load_tile<Traits, kN>(tile, map, full, keys.row + first, keys.head, keys.batch);
+    load_tile<Traits, kN>(tiles[stage], map, full[stage], keys.row + first, keys.head, keys.batch);
   }
 
   // As many boxes as pages make up the block. A page that the cache does not have arrives as zeros.

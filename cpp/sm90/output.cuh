@@ -38,26 +38,21 @@ struct OutputTile {
         attending(tile.window.used_q - tile.first_row) {}
 };
 
-struct OutputRow {
-  uint16_t* out;
-  float* lse;
-  bool written;  // inside the sequence's slot
+__device__ __forceinline__ uint16_t* out_row(const ForwardParams& p, const OutputTile& tile, int row) {
+  return static_cast<uint16_t*>(p.out) + tile.batch * p.out_stride.batch +
+         int64_t{tile.first_row + row} * p.out_stride.row + tile.head * p.out_stride.head;
+}
 
-  __device__ __forceinline__ OutputRow(const ForwardParams& p, const OutputTile& tile, int row_in_tile) {
-    const int row = tile.first_row + row_in_tile;
-    out = static_cast<uint16_t*>(p.out) + tile.batch * p.out_stride.batch + int64_t{row} * p.out_stride.row +
-          tile.head * p.out_stride.head;
-    lse = p.lse + tile.batch * p.lse_batch_stride + tile.head * p.lse_head_stride + row;
-    written = row_in_tile < tile.written;
-  }
-};
+__device__ __forceinline__ float* lse_row(const ForwardParams& p, const OutputTile& tile, int row) {
+  return p.lse + tile.batch * p.lse_batch_stride + tile.head * p.lse_head_stride + tile.first_row + row;
+}
 
 // Writes this thread's two rows of lse. `inverse`: what normalises them, 0 for a row without keys, whose output is made 0.
-template <typename Element, int kCount>
+template <typename Traits, int kCount>
 __device__ __forceinline__ void finish_rows(const ForwardParams& p, const OutputTile& tile, int row,
-                                            const RowSoftmax<Element>& softmax, float (&o)[kCount],
+                                            const RowSoftmax<Traits>& softmax, float (&o)[kCount],
                                             float (&inverse)[2]) {
-  float* const lse = p.lse + tile.batch * p.lse_batch_stride + tile.head * p.lse_head_stride + tile.first_row + row;
+  float* const lse = lse_row(p, tile, row);
   const float total[2] = {softmax.total(0), softmax.total(1)};
   bool has_keys[2];
 #pragma unroll
@@ -81,11 +76,10 @@ __device__ __forceinline__ void store_rows(const ForwardParams& p, const OutputT
   const int lane = threadIdx.x % 4;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    const OutputRow target(p, tile, row + 8 * r);
     // Odd lanes end up in the upper eight of each 16 columns.
     const int first_column = lane % 2 * 8 + lane / 2 * 4;
-    uint16_t* const out = ptx::opaque(target.out + first_column);
-    const int columns = target.written ? p.head_dim - first_column : 0;
+    uint16_t* const out = ptx::opaque(out_row(p, tile, row + 8 * r) + first_column);
+    const int columns = row + 8 * r < tile.written ? p.head_dim - first_column : 0;
 #pragma unroll
     for (int i = 0; i < kCount; i += 8) {
       uint32_t words[2];
@@ -120,12 +114,10 @@ __device__ __forceinline__ void stage_rows(uint32_t tile, const float (&o)[kCoun
 __device__ __forceinline__ void store_empty(const ForwardParams& p, const OutputTile& tile, int row) {
   const int lane = threadIdx.x % 4;
 #pragma unroll 1
-  for (int r = 0; r < 2; ++r) {
-    const OutputRow target(p, tile, row + 8 * r);
-    if (not target.written) continue;
-    if (lane == 0 && p.lse != nullptr) *target.lse = -INFINITY;
-    for (int column = lane * 8; column < p.head_dim; column += 32)
-      *reinterpret_cast<uint4*>(target.out + column) = uint4{};
+  for (int r = row; r < min(row + 16, tile.written); r += 8) {
+    if (lane == 0 && p.lse != nullptr) *lse_row(p, tile, r) = -INFINITY;
+    uint16_t* const out = out_row(p, tile, r);
+    for (int column = lane * 8; column < p.head_dim; column += 32) *reinterpret_cast<uint4*>(out + column) = uint4{};
   }
 }
 

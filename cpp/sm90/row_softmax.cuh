@@ -13,17 +13,20 @@
 #include "attention/fragment_rows.cuh"
 #include "ptx/math.cuh"
 #include "ptx/mma.cuh"
+#include "ptx/schedule.cuh"
+#include "ptx/special_registers.cuh"
 
 namespace fa3::sm90 {
 
-template <typename Element>
+template <typename Traits>
 class RowSoftmax {
+  using Element = typename Traits::Element;
   // Of a lane's sum over a block, so that no probability overflows fp16. Smaller ones lose nothing: the largest of a
   // row is at least 1 from the block on that set its reference.
   static constexpr float kLimit = 16384.f;
 
  public:
-  __device__ __forceinline__ explicit RowSoftmax(float scale) : scale_(scale) {}
+  __device__ __forceinline__ explicit RowSoftmax(float scale) : scale_(ptx::warp_uniform(scale)) {}
 
   // The first block of a row tile. The maximum over a quarter of its keys is the reference to begin with.
   template <int kCount>
@@ -31,15 +34,17 @@ class RowSoftmax {
 #pragma unroll
     for (int r = 0; r < 2; ++r) reference_[r] = fmaxf(maximum<4>(s, r), -FLT_MAX), sum_[r] = 0.f;
     float rescale[2];  // of nothing yet
-    update(s, p, rescale);
+    update(s, p, rescale, [] {});
   }
 
   // A further block's scores to probabilities. True if a reference of the warp has moved: `rescale` then multiplies the
   // output of the blocks before. Each row's reference is its own affair: it does not depend on its neighbours.
-  template <int kCount>
-  __device__ __forceinline__ bool update(const float (&s)[kCount], uint32_t (&p)[kCount / 2], float (&rescale)[2]) {
+  // `free_p`: called before p is written.
+  template <int kCount, typename FreeP>
+  __device__ __forceinline__ bool update(const float (&s)[kCount], uint32_t (&p)[kCount / 2], float (&rescale)[2],
+                                         const FreeP& free_p) {
     float block_sum[2];
-    exponentiate(s, p, block_sum);
+    exponentiate(s, p, block_sum, free_p);
     const bool moved = __any_sync(~0u, block_sum[0] > kLimit || block_sum[1] > kLimit);
     if (moved) {
 #pragma unroll
@@ -50,7 +55,7 @@ class RowSoftmax {
         reference_[r] = next;
         sum_[r] *= rescale[r];
       }
-      exponentiate(s, p, block_sum);
+      exponentiate(s, p, block_sum, [] {});
     }
     sum_[0] += block_sum[0], sum_[1] += block_sum[1];
     return moved;
@@ -74,19 +79,59 @@ class RowSoftmax {
   }
 
   // Accumulators of S, rounded in pairs, already have the layout of P's fragments.
-  template <int kCount>
+  template <int kCount, typename FreeP>
   __device__ __forceinline__ void exponentiate(const float (&s)[kCount], uint32_t (&p)[kCount / 2],
-                                               float (&block_sum)[2]) const {
-    float sums[2] = {};
+                                               float (&block_sum)[2], const FreeP& free_p) const {
+    block_sum[0] = block_sum[1] = 0.f;
+    if constexpr (Traits::kOrdersSoftmax) {
+      exponentiate_in_order(s, p, block_sum, free_p);
+    } else {
+      free_p();
 #pragma unroll
-    for (int i = 0; i < kCount; i += 2) {
-      const int r = i / 2 % 2;
-      const float even = ptx::exp2_approx(fmaf(s[i], scale_, -reference_[r]));
-      const float odd = ptx::exp2_approx(fmaf(s[i + 1], scale_, -reference_[r]));
-      sums[r] += even + odd;
-      p[i / 2] = ptx::pack<Element>(even, odd);
+      for (int i = 0; i < kCount; i += 2) {
+        const float reference = reference_[i / 2 % 2];
+        const float even = ptx::exp2_approx(fmaf(s[i], scale_, -reference));
+        const float odd = ptx::exp2_approx(fmaf(s[i + 1], scale_, -reference));
+        block_sum[i / 2 % 2] += even + odd;
+        p[i / 2] = ptx::pack<Element>(even, odd);
+      }
     }
-    block_sum[0] = sums[0], block_sum[1] = sums[1];
+  }
+
+  // An exponential takes its time, the more so beside a running wgmma, and the compilers would let what follows wait for
+  // it. So in steps of two: some exponents early, two exponentials, and sums well behind them; and P once P V of the block
+  // before has left it, up to four a step until they have caught up.
+  template <int kCount, typename FreeP>
+  __device__ __forceinline__ void exponentiate_in_order(const float (&s)[kCount], uint32_t (&p)[kCount / 2],
+                                                        float (&sum)[2], const FreeP& free_p) const {
+    constexpr int kEarly = 8, kBehind = Traits::kSumsBehind, kFree = Traits::kExponentialsBeforeP;
+    constexpr int kCatchUp = kFree - kCount / 2, kLast = kCount + (kBehind > kCatchUp ? kBehind : kCatchUp);
+    static_assert(kEarly <= kCount && kFree <= kCount);
+    const auto rounded_before = [](int i) {
+      const int most = 2 * (i - kFree) < i - kBehind ? 2 * (i - kFree) : i - kBehind;
+      return most < 0 ? 0 : most < kCount ? most : kCount;
+    };
+    float x[kCount];  // exponents, and then their probabilities
+    const auto make_exponent = [&](int i) {
+      if (i < kCount) x[i] = ptx::fma_in_place(s[i], scale_, -reference_[i / 2 % 2]);
+    };
+#pragma unroll
+    for (int i = 0; i < kEarly; ++i) make_exponent(i);
+#pragma unroll
+    for (int i = 0; i < kLast; i += 2) {
+      ptx::keep_order(scale_ < 0.f);
+      if (i == kFree) free_p();
+#pragma unroll
+      for (int n = 0; n < Traits::kExponentsAStep; ++n) make_exponent(kEarly + i / 2 * Traits::kExponentsAStep + n);
+      if (i < kCount) x[i] = ptx::exp2_approx(x[i]), x[i + 1] = ptx::exp2_approx(x[i + 1]);
+      const int k = i - kBehind;
+      if (k >= 0 && k < kCount) sum[k / 2 % 2] = ptx::add_in_place(sum[k / 2 % 2], ptx::add_in_place(x[k], x[k + 1]));
+#pragma unroll
+      for (int n = 0; n < 4; n += 2) {
+        const int r = rounded_before(i) + n;
+        if (r < rounded_before(i + 2)) p[r / 2] = ptx::pack<Element>(x[r], x[r + 1]);
+      }
+    }
   }
 
   float scale_;         // turns scores into base-2 exponents; positive

@@ -28,9 +28,13 @@ struct ForwardTraits {
   static constexpr int kProducerRegisters = kConsumers == 3 ? 32 : 40;
   static constexpr int kConsumerRegisters = kConsumers == 1 ? 240 : kConsumers == 2 ? 232 : 160;
 
-  // A block's P is made in registers of its own while P V of the block before still reads the other's. Three consumer
-  // warpgroups have no room for it, and at head_dim 64 P V is too short.
-  static constexpr bool kTwoPs = kConsumers < 3 && kHeadDim > 64;
+  // The softmax keeps to an order of its own (row_softmax.cuh), for which three consumer warpgroups have no registers, nor
+  // the need: two are in their softmax at a time. In steps of two exponentials: exponents made in each, exponentials by
+  // which sums follow, and those before P is written, by when P V of the block before has left it.
+  static constexpr bool kOrdersSoftmax = kConsumers < 3;
+  static constexpr int kExponentsAStep = kHeadDim > 64 ? 2 : 8;
+  static constexpr int kSumsBehind = kHeadDim > 64 ? 12 : 4;
+  static constexpr int kExponentialsBeforeP = kHeadDim > 64 ? 32 : 16;
 
   // Columns of a swizzle panel: TMA and wgmma permute the 16-byte chunks of a panel's rows of 128 or 64 bytes.
   static constexpr int kPanel = kHeadDim % 64 == 0 ? 64 : 32;

@@ -32,6 +32,10 @@ void keys_of(int32_t used_q, int32_t used_k, int32_t left, int32_t right, int32_
   out[0] = keys.begin, out[1] = keys.end;
 }
 
+uint32_t seen_scores(int32_t begin, int32_t end, int32_t first_key) {
+  return fa3::seen_scores({begin, end}, first_key);
+}
+
 void blocks_of(int32_t used_q, int32_t used_k, int32_t left, int32_t right, int32_t row, int32_t rows, int32_t out[4]) {
   const fa3::BlockRange blocks = fa3::blocks_of<64>(window(used_q, used_k, left, right), row, rows);
   out[0] = blocks.begin, out[1] = blocks.end, out[2] = blocks.full_begin, out[3] = blocks.full_end;

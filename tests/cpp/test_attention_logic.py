@@ -72,6 +72,23 @@ def test_keys_of_a_row(
     assert range(begin, end) == expected or (begin >= end and not expected)
 
 
+near_a_block = st.integers(-20, 150)
+
+
+@given(
+    begin=near_a_block, end=near_a_block, first_key=st.integers(0, LENGTH_LIMIT), far=st.booleans()
+)
+def test_the_mask_bits_of_a_lane(
+    logic: ctypes.CDLL, begin: int, end: int, first_key: int, far: bool
+) -> None:
+    end = LENGTH_LIMIT if far else end + first_key
+    bits = logic.seen_scores(begin + first_key, end, first_key)
+    keys = [first_key + score // 2 * 8 + score % 2 for score in range(32)]
+    assert [bool(bits >> score & 1) for score in range(32)] == [
+        begin + first_key <= key < end for key in keys
+    ]
+
+
 @given(
     used_q=small_lengths, used_k=small_lengths, left=windows, right=windows, tile=st.integers(0, 4)
 )

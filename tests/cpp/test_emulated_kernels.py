@@ -130,16 +130,16 @@ def test_the_lse_may_be_left_out(hopper, problem):
             "threads wait for what never comes|warp_uniform of a value that is not",
         ),
         (  # One key too many.
-            "attention/fragment_rows.cuh",
-            "|| key >= end)",
-            "|| key > end)",
+            "attention/mask.h",
+            "scores_before(keys.end - first_key)",
+            "scores_before(keys.end - first_key + 1)",
             "dense_bf16_d64_h2-1_b1_q70_k130_causal_s0",
             "x what is allowed",
         ),
-        (  # V's stage is filled anew before it has been read.
+        (  # A stage of K or V is filled anew before it has been read.
             "sm90/key_producer.cuh",
-            "&shared_.v_empty[stage]), v_.parity());",
-            "&shared_.v_empty[stage]), v_.parity() ^ 1);",
+            "&empty[stage]), ring.parity());",
+            "&empty[stage]), ring.parity() ^ 1);",
             "dense_bf16_d64_h1-1_b1_q1100_k1500_s1",
             "",
         ),

@@ -20,10 +20,6 @@ void wgmma_clear(float (&d)[kCount]) {
   std::fill_n(d, kCount, 0.f);
 }
 
-template <int kCount>
-void wgmma_replace(uint32_t (&a)[kCount], const uint32_t (&by)[kCount]) {
-  std::copy_n(by, kCount, a);
-}
 inline void clear_if(bool condition, float& x) {
   if (condition) x = 0.f;
 }
