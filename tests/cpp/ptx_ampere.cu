@@ -7,6 +7,7 @@
 #include "ptx/ldmatrix.cuh"
 #include "ptx/math.cuh"
 #include "ptx/mma.cuh"
+#include "ptx/schedule.cuh"
 #include "ptx/shared.cuh"
 #include "ptx/special_registers.cuh"
 #include "ptx_test.cuh"
@@ -30,6 +31,15 @@ FA3_MATH(reciprocal_approx)
   }
 FA3_PACK(bf16, Bf16)
 FA3_PACK(fp16, Fp16)
+
+// One warp. Sums are written by the threads that keep_order lets pass.
+extern "C" __global__ void in_order(const float* a, const float* b, const float* c, const int* ends, float* fma,
+                                    float* sum) {
+  const int i = threadIdx.x;
+  fma[i] = ptx::fma_in_place(a[i], b[i], c[i]);
+  ptx::keep_order(ends[i] != 0);
+  sum[i] = ptx::add_in_place(a[i], b[i]);
+}
 
 // One warp. Each wrapper has a region of its own and meets plain C++ at its other end.
 extern "C" __global__ void shared_accesses(const uint4* in, uint4* stored_16, uint4* loaded_16, uint4* stored_4) {

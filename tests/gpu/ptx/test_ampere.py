@@ -113,6 +113,24 @@ def test_pack_rounds_to_nearest_even(ampere: Library, dtype: str, dropped_bits: 
     assert bool((same | expected.isnan()).all())
 
 
+# Order --------------------------------------------------------------------------------------------
+
+
+def test_sums_in_place_and_the_branch_between_them(ampere: Library) -> None:
+    a = 1 + torch.arange(32, dtype=torch.float32) * 2.0**-13
+    b = 2 - a
+    ends = torch.arange(32, dtype=torch.int32) % 4 == 1
+    fma, total = poisoned(32, dtype=torch.float32), poisoned(32, dtype=torch.float32)
+    ampere.launch(
+        "in_order", a.cuda(), b.cuda(), torch.full((32,), -1.0).cuda(), ends.int().cuda(), fma, total, threads=32
+    )  # fmt: skip
+    assert torch.equal(fma.cpu().double(), a.double() * b.double() - 1), "rounded once"
+    never = poisoned(32, dtype=torch.float32).cpu().view(torch.int32)
+    assert torch.equal(
+        total.cpu().view(torch.int32), torch.where(ends, never, (a + b).view(torch.int32))
+    )
+
+
 # Ampere's data movement and multiplication --------------------------------------------------------
 
 
