@@ -135,7 +135,7 @@ struct ForwardTile {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         mask_row<Mma::kTilesN>(window.keys(state.first_row + warp_row() + lane_row(m, r)), first_key,
-                                     [&](int n, int i) -> float& { return scores[m][n][2 * r + i]; });
+                               [&](int n, int i) -> float& { return scores[m][n][2 * r + i]; });
       }
     }
   }

@@ -202,7 +202,7 @@ class ForwardTile {
     for (int r = 0; r < 2; ++r) {
       const int position = (state_.first_row + warp_row() + r * 8 + lane() / 4) / group_;
       mask_row<Mma::kTilesN>(window.keys(position), first_key,
-                                   [&](int n, int i) -> float& { return scores[0][n][2 * r + i]; });
+                             [&](int n, int i) -> float& { return scores[0][n][2 * r + i]; });
     }
   }
 
