@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -229,5 +230,9 @@ def test_an_arm_that_is_not_there_is_an_error(monkeypatch, session: Session):
     monkeypatch.setattr(machine, "gpu_here", lambda matrix: matrix.gpu("a100"))
     with pytest.raises(BenchError, match=r"cu133: sm80-cu133 is not built; there is sm80-cu124"):
         only(session, ["cu133"])
+    monkeypatch.setattr(machine, "gpu_here", lambda _: None)
+    nothing = replace(session, builds={}, refused={})
+    with pytest.raises(BenchError, match=r"cu124: none of sm80-cu124, sm90-cu124, .* is built"):
+        only(nothing, ["cu124"])
     with pytest.raises(MatrixError, match="no cell is named 'cu999'"):
         only(session, ["cu999"])

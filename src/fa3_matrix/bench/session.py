@@ -146,8 +146,8 @@ def only(session: Session, arms: Sequence[str]) -> Session:
         built = [name for name in (*session.builds, *session.refused) if name in meant]
         if not built:
             raise BenchError(
-                f"{arm}: {' and '.join(meant) or 'no cell for this GPU'} is not built; "
-                f"there is {', '.join((*session.builds, *session.refused)) or 'nothing'}. "
+                f"{arm}: {_missing(meant)}; there is "
+                f"{', '.join((*session.builds, *session.refused)) or 'nothing'}. "
                 "`nox -s build-<cell>` builds one"
             )
         wanted += built
@@ -156,6 +156,12 @@ def only(session: Session, arms: Sequence[str]) -> Session:
         builds={name: path for name, path in session.builds.items() if name in wanted},
         refused={name: why for name, why in session.refused.items() if name in wanted},
     )
+
+
+def _missing(cells: Sequence[str]) -> str:
+    if not cells:
+        return "no cell is for this GPU"
+    return f"{cells[0]} is not built" if len(cells) == 1 else f"none of {', '.join(cells)} is built"
 
 
 def _cells_of(arm: str, matrix: Matrix) -> list[str]:
