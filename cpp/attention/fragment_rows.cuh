@@ -28,7 +28,7 @@ __device__ __forceinline__ int lane_key(int first) {
 // from `first_key` on. By a bit a score, since the compilers move bits to predicates seven at a time.
 template <int kTilesN, typename Score>
 __device__ __forceinline__ void mask_row(const KeyRange& keys, int first_key, const Score& score) {
-  constexpr int kWordTiles = 16;
+  constexpr int kWordTiles = kMaskKeys / 8;
 #pragma unroll
   for (int first = 0; first < kTilesN; first += kWordTiles) {
     const uint32_t seen = seen_scores(keys, first_key + first * 8);

@@ -17,10 +17,11 @@ struct KeyRange {
   int32_t begin, end;  // begin >= end: none
 };
 
-// How many of a lane's scores are of the first `keys` keys, counted from its own first: it has two of each eight, and at
-// most 32 of 128.
+inline constexpr int32_t kMaskKeys = 128;  // of which a lane has 32 scores, two of each eight: a word of bits
+
+// How many of a lane's scores are of the first `keys` of these, counted from its own first key.
 FA3_HOST_DEVICE int32_t scores_before(int32_t keys) {
-  const uint32_t clamped = keys < 0 ? 0 : keys < 128 ? keys : 128;
+  const uint32_t clamped = keys < 0 ? 0 : keys < kMaskKeys ? keys : kMaskKeys;
   return clamped / 8 * 2 + (clamped % 8 < 2 ? clamped % 8 : 2);
 }
 

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,8 @@ from fa3_matrix.build import audit
 from fa3_matrix.build.manifest import Manifest
 from fa3_matrix.matrix import Cell, Twin, Variant
 from fa3_matrix.matrix.presets import presets
+
+from ..kernel_source import expand
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 KERNELS = Path(__file__).with_name("kernels")
@@ -144,20 +145,9 @@ class Tree:
         text = source.read_text(encoding="utf-8")
         if template and variant.kernel == "sm80":
             text = template
-        facts = {
-            "VARIANT": variant.name,
-            "DTYPE": variant.dtype,
-            "HEAD_DIM": variant.head_dim,
-            "BLOCK_M": variant.block_m,
-            "BLOCK_N": variant.block_n,
-            "STAGES": variant.stages,
-            **{key.upper(): value for key, value in asdict(variant.options).items()},
-        }
-        for name, value in facts.items():
-            text = text.replace(f"@FA3_{name}@", str(value))
         folder = self.root / "direct"
         source, fatbin = folder / f"{variant.name}.cu", folder / f"{variant.name}.fatbin"
-        source.write_text(text, encoding="utf-8")
+        source.write_text(expand(text, variant), encoding="utf-8")
         launcher = [sys.executable, REPOSITORY / "src/fa3_matrix/build/compile_log.py", "--"]
         command = [
             *launcher,

@@ -1,7 +1,6 @@
 """Runs a variant's CUDA source on the CPU, thread by thread: see emulator/emulator.h."""
 
 import ctypes
-import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,11 +11,11 @@ import torch
 from fa3_matrix import matrix
 from fa3_matrix.bench.inputs import Inputs
 from fa3_matrix.bench.problems import Problem
-from fa3_matrix.matrix import cmake
 from fa3_matrix.matrix.model import Variant
 from fa3_matrix.matrix.selection import table
 
 from ..forward_params import ParamsStruct, Strides
+from ..kernel_source import expand
 from ..problem_classes import class_of
 
 HERE = Path(__file__).parent
@@ -26,7 +25,6 @@ _SHARED = {
     "sm90": "fa3::sm90::storage",
     "splitkv": "fa3::splitkv::tiles",
 }
-_ELEMENTS = {"bf16": "Bf16", "fp16": "Fp16"}
 
 
 class AppendParams(ctypes.Structure):
@@ -59,10 +57,7 @@ class EmulatedBuild:
 
     def __init__(self, arch: str, folder: Path) -> None:
         self._folder = folder
-        loaded = matrix.load()
-        self._table = table(loaded, arch)
-        cell = next(cell for cell in loaded.cells if cell.arch.name == arch)
-        self._facts = dict(re.findall(r"set\((\w+) \"(.*)\"\)", cmake.snippet(loaded, cell)))
+        self._table = table(matrix.load(), arch)
         self._libraries: dict[str, ctypes.CDLL] = {}
         sources = folder / "cpp"
         shutil.copytree(ROOT / "cpp", sources)
@@ -82,15 +77,9 @@ class EmulatedBuild:
         compiler = shutil.which("g++")
         if compiler is None:
             raise RuntimeError("no g++ on this machine")
-        facts = {"VARIANT": variant.name, "ELEMENT": _ELEMENTS[variant.dtype]}
         template = (ROOT / "cpp" / variant.kernel / "forward.cu.in").read_text()
-        template = re.sub(
-            r"@FA3_(\w+)@",
-            lambda m: facts.get(m[1]) or self._facts[f"{variant.name}_{m[1]}"],
-            template,
-        )
         source = self._folder / f"{variant.name}.cu"
-        source.write_text(template)
+        source.write_text(expand(template, variant))
         library = source.with_suffix(".so")
         defines = {
             "FA3_SOURCE": f'"{source}"',

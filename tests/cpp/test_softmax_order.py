@@ -5,7 +5,6 @@ Nothing obliges them to: see cpp/ptx/schedule.cuh. A toolkit that does not would
 
 import re
 import subprocess
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -13,14 +12,14 @@ import pytest
 from fa3_matrix import toolkits
 from fa3_matrix.build import sass
 from fa3_matrix.errors import ToolkitError
-from fa3_matrix.matrix import load
+from fa3_matrix.matrix import Variant, load
 
+from ..kernel_source import expand
 from . import ptx_fatbins
 
 pytestmark = pytest.mark.toolkit
 
 SOURCES = ptx_fatbins.ROOT / "cpp"
-KERNEL = "ordered"
 
 
 @pytest.mark.parametrize("version", ptx_fatbins.TOOLKITS)
@@ -29,11 +28,13 @@ def test_rounding_stays_well_behind_the_exponentials(version: str, tmp_path: Pat
         nvcc, nvdisasm = toolkits.find(version).nvcc, toolkits.inspection().nvdisasm
     except ToolkitError as error:
         pytest.skip(str(error))
-    source, cubin = tmp_path / f"{KERNEL}.cu", tmp_path / f"{KERNEL}.cubin"
-    source.write_text(_kernel_of_128_rows(), encoding="utf-8")
+    variant = _of_128_rows()
+    template = (SOURCES / variant.kernel / "forward.cu.in").read_text(encoding="utf-8")
+    source, cubin = tmp_path / f"{variant.name}.cu", tmp_path / f"{variant.name}.cubin"
+    source.write_text(expand(template, variant), encoding="utf-8")
     options = ["-cubin", "-std=c++17", "-gencode=arch=compute_90a,code=sm_90a", f"-I{SOURCES}"]
     subprocess.run([nvcc, *options, "-o", cubin, source], check=True)
-    code = sass.read(nvdisasm, cubin, KERNEL)
+    code = sass.read(nvdisasm, cubin, variant.name)
     distances = _from_exponential_to_rounding(code)
     assert len(distances) > 100
     # The last dozen of 64 can't be. Left to themselves, both compilers round most after two or three.
@@ -41,25 +42,13 @@ def test_rounding_stays_well_behind_the_exponentials(version: str, tmp_path: Pat
     assert code.opcodes["EXIT"] < 12
 
 
-def _kernel_of_128_rows() -> str:
-    """Of head_dim 128, as the build would write it."""
-    (row,) = (
-        row
-        for row in load().variants("sm90")
-        if row.name.startswith("fa3_fwd_sm90_bf16_d128_m128") and row.kernel == "sm90"
+def _of_128_rows() -> Variant:
+    (variant,) = (
+        variant
+        for variant in load().variants("sm90")
+        if variant.name.startswith("fa3_fwd_sm90_bf16_d128_m128") and variant.kernel == "sm90"
     )
-    options = {name.upper(): str(value).lower() for name, value in asdict(row.options).items()}
-    values = {
-        "VARIANT": KERNEL,
-        "ELEMENT": "Bf16",
-        "HEAD_DIM": row.head_dim,
-        "BLOCK_M": row.block_m,
-        "BLOCK_N": row.block_n,
-        "STAGES": row.stages,
-        **options,
-    }
-    template = (SOURCES / "sm90" / "forward.cu.in").read_text(encoding="utf-8")
-    return re.sub(r"@FA3_(\w+)@", lambda found: str(values[found[1]]), template)
+    return variant
 
 
 def _from_exponential_to_rounding(code: sass.Sass) -> list[int]:

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 
-from fa3_matrix.matrix.model import Cell, Matrix, Twin
+from fa3_matrix.matrix.model import Cell, Matrix, Twin, Variant
 
 
 def snippet(matrix: Matrix, cell: Cell | Twin) -> str:
@@ -27,19 +27,22 @@ def snippet(matrix: Matrix, cell: Cell | Twin) -> str:
     lines = [f'set({name} "{value}")' for name, value in variables.items()]
     lines += ["set(FA3_VARIANTS", *(f"  {v.name}" for v in variants), ")"]
     for v in variants:
-        facts: dict[str, object] = {
-            "KERNEL": v.kernel,
-            "DTYPE": v.dtype,
-            "HEAD_DIM": v.head_dim,
-            "BLOCK_M": v.block_m,
-            "BLOCK_N": v.block_n,
-            "STAGES": v.stages,
-            **{key.upper(): value for key, value in asdict(v.options).items()},
-        }
-        lines += [f'set({v.name}_{key} "{_text(value)}")' for key, value in facts.items()]
+        lines += [f'set({v.name}_{key} "{value}")' for key, value in facts(v).items()]
     return "\n".join(lines) + "\n"
 
 
-def _text(value: object) -> str:
-    """As C++ and CMake both read it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def facts(variant: Variant) -> dict[str, str]:
+    """What describes a variant, as C++ and CMake both read it; keys: the template's names without ``FA3_``."""
+    values: dict[str, object] = {
+        "KERNEL": variant.kernel,
+        "DTYPE": variant.dtype,
+        "HEAD_DIM": variant.head_dim,
+        "BLOCK_M": variant.block_m,
+        "BLOCK_N": variant.block_n,
+        "STAGES": variant.stages,
+        **{key.upper(): value for key, value in asdict(variant.options).items()},
+    }
+    return {
+        key: str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in values.items()
+    }
